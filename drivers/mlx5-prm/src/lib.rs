@@ -1,0 +1,2 @@
+//! Placeholder, replaced by the first commits.
+#![no_std]
