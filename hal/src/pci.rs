@@ -1,0 +1,153 @@
+//! A PCI function: configuration space, BARs, registers, bus mastering, reset.
+
+use crate::{Be32, Dma, HalError, Readable, Writable};
+use core::{fmt, ptr::NonNull};
+use volatile_register::WO;
+
+/// Segment, bus, device and function; shown as `0000:3b:00.1`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct PciAddress {
+    /// PCI segment (domain).
+    pub segment: u16,
+    /// Bus number.
+    pub bus: u8,
+    /// Device number, 0..32.
+    pub device: u8,
+    /// Function number, 0..8.
+    pub function: u8,
+}
+
+impl fmt::Display for PciAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:04x}:{:02x}:{:02x}.{}", self.segment, self.bus, self.device, self.function)
+    }
+}
+
+/// A memory BAR that is mapped uncached, with a write-combining window over the same registers where there is one.
+#[derive(Clone, Copy, Debug)]
+pub struct Bar {
+    base: NonNull<u8>,
+    len: usize,
+    write_combining: Option<NonNull<u8>>,
+}
+
+impl Bar {
+    /// Describes a mapped BAR.
+    ///
+    /// # Safety
+    /// `base` (and `write_combining`) address `len` bytes of the function's registers for as long as the function's
+    /// HAL handle lives, or, in a harness, of address space reserved for them.
+    pub const unsafe fn new(base: NonNull<u8>, len: usize, write_combining: Option<NonNull<u8>>) -> Self {
+        Self { base, len, write_combining }
+    }
+
+    /// First byte.
+    pub const fn base(&self) -> NonNull<u8> {
+        self.base
+    }
+
+    /// Bytes.
+    #[allow(clippy::len_without_is_empty, reason = "a BAR is never empty")]
+    pub const fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether stores through [`Self::wc_register`] may be combined into one burst.
+    pub const fn has_write_combining(&self) -> bool {
+        self.write_combining.is_some()
+    }
+
+    /// A register block at `offset` of the uncached mapping.
+    ///
+    /// # Safety
+    /// `T` is made of `volatile-register` cells only and is not used after the function's HAL handle is gone.
+    pub unsafe fn register<'a, T>(&self, offset: usize) -> Result<&'a T, HalError> {
+        // SAFETY: `base` addresses `len` bytes (promise of `new`); the rest is the caller's promise.
+        unsafe { block(self.base, self.len, offset) }
+    }
+
+    /// A register block at `offset` of the write-combining window, or of the uncached mapping if there is none.
+    ///
+    /// # Safety
+    /// As [`Self::register`].
+    pub unsafe fn wc_register<'a, T>(&self, offset: usize) -> Result<&'a T, HalError> {
+        // SAFETY: both windows address `len` bytes (promise of `new`); the rest is the caller's promise.
+        unsafe { block(self.write_combining.unwrap_or(self.base), self.len, offset) }
+    }
+}
+
+/// # Safety
+/// `base` addresses `len` bytes for `'a`, and `T` is made of volatile cells only.
+unsafe fn block<'a, T>(base: NonNull<u8>, len: usize, offset: usize) -> Result<&'a T, HalError> {
+    let end = offset.checked_add(size_of::<T>()).ok_or(HalError::BadRange)?;
+    if end > len {
+        return Err(HalError::BarTooSmall { len, wanted: end });
+    }
+    // SAFETY: offset + size_of::<T>() <= len, so the result stays inside the BAR.
+    let p = unsafe { base.add(offset) }.cast::<T>();
+    if !p.is_aligned() {
+        return Err(HalError::Misaligned);
+    }
+    // SAFETY: inside the BAR, aligned; volatile cells tolerate being changed by the device.
+    Ok(unsafe { p.as_ref() })
+}
+
+/// A PCI function that a driver owns.
+///
+/// # Safety
+/// ## The implementer promises
+/// - [`bar`](Self::bar) describes registers of this function (or the space reserved for them) that stay mapped while
+///   any clone of the handle lives.
+/// - Register methods act on the register they are given, once, in program order among themselves.
+/// - After [`set_bus_master`](Self::set_bus_master)`(false)` or [`reset`](Self::reset) returns, the function issues
+///   no DMA until bus mastering is turned on again.
+/// ## The caller promises
+/// - Register references passed in were made from this function's BARs.
+pub unsafe trait PciFunction: Dma {
+    /// Where the function sits.
+    fn address(&self) -> PciAddress;
+
+    /// Reads configuration space at a dword offset below 4096. All-ones if the function is gone.
+    fn config_read32(&self, offset: u16) -> u32;
+
+    /// Writes configuration space at a dword offset below 4096.
+    fn config_write32(&self, offset: u16, value: u32);
+
+    /// A memory BAR by number (0..6).
+    fn bar(&self, n: u8) -> Result<Bar, HalError>;
+
+    /// Turns memory decoding and bus mastering on, or bus mastering off (the way back to a silent function).
+    fn set_bus_master(&self, on: bool) -> Result<(), HalError>;
+
+    /// Resets the function (FLR or the platform's own way) and waits until configuration space answers again.
+    fn reset(&self) -> Result<(), HalError>;
+
+    /// Loads a big-endian register.
+    #[inline(always)]
+    fn read32<R: Readable<Be32>>(&self, r: &R) -> u32 {
+        r.load().get()
+    }
+
+    /// Stores to a big-endian register.
+    #[inline(always)]
+    fn write32<R: Writable<Be32>>(&self, r: &R, value: u32) {
+        // SAFETY: the caller promises that the register is this function's.
+        unsafe { r.store(Be32::new(value)) }
+    }
+
+    /// Stores eight bytes at once; `value` holds them in memory order (`u64::from_ne_bytes`).
+    #[inline(always)]
+    fn write64<R: Writable<u64>>(&self, r: &R, value: u64) {
+        // SAFETY: the caller promises that the register is this function's.
+        unsafe { r.store(value) }
+    }
+
+    /// Stores 64 bytes to a BlueFlame buffer, lowest address first; the values are in memory order.
+    #[inline(always)]
+    fn write_burst(&self, r: &[WO<u64>; 8], values: &[u64; 8]) {
+        for (r, v) in r.iter().zip(values) {
+            // SAFETY: the caller promises that the register is this function's.
+            unsafe { r.write(*v) }
+        }
+    }
+}
