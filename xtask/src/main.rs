@@ -1,1 +1,39 @@
-fn main() {}
+//! `cargo xtask`: the tests, the tools they need, and the Linux guests they run in.
+//!
+//! Nothing is installed on the machine. What a command needs is taken from `PATH`, or unpacked out of Debian packages
+//! into `target/tools/`.
+
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+mod gates;
+mod shell;
+mod test;
+mod workspace;
+
+#[derive(Parser)]
+#[command(
+    name = "cargo xtask",
+    about = "Runs the tests and gets the tools they need",
+    version
+)]
+struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// The gate: every group of tests, one after the other
+    Test(test::Args),
+}
+
+fn main() -> ExitCode {
+    let outcome = match Args::parse().command {
+        Command::Test(args) => test::main(&args),
+    };
+    outcome.unwrap_or_else(|error| {
+        eprintln!("error: {error:#}");
+        ExitCode::FAILURE
+    })
+}

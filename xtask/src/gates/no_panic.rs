@@ -1,0 +1,122 @@
+//! No panic on the data path: the linker says so.
+//!
+//! A `no_std` shared library exports the data path. Its panic handler calls a function that exists nowhere, so the
+//! library links only if the optimizer (fat LTO) could throw the handler out: one bounds check left makes the link fail.
+
+use super::{TARGET, scratch};
+use crate::test::{Bench, Tally};
+use anyhow::{Context, Result, bail};
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+/// The function that the panic handler calls; the linker names it when it fails.
+const UNDEFINED: &str = "bareverbs_panic_is_reachable";
+
+const PANIC_HANDLER: &str = "
+unsafe extern \"C\" { fn bareverbs_panic_is_reachable() -> !; }
+
+#[panic_handler]
+fn panic(_: &core::panic::PanicInfo) -> ! { unsafe { bareverbs_panic_is_reachable() } }
+";
+
+const MANIFEST: &str = "
+[lib]
+crate-type = [\"cdylib\"]
+
+[profile.release]
+lto = \"fat\"
+codegen-units = 1
+opt-level = 3
+panic = \"abort\"
+";
+
+/// Reads past a check that the optimizer cannot remove.
+const PANICS: &str = "
+#[unsafe(no_mangle)]
+pub unsafe extern \"C\" fn read(ring: *const u32, n: usize, i: usize) -> u32 {
+    unsafe { core::slice::from_raw_parts(ring, n)[i] }
+}
+";
+
+/// The same, masked as ring indices are, and checked once.
+const DOES_NOT_PANIC: &str = "
+#[unsafe(no_mangle)]
+pub unsafe extern \"C\" fn read(ring: *const u32, n: usize, i: usize) -> u32 {
+    unsafe { core::slice::from_raw_parts(ring, n).get(i).copied().unwrap_or(0) }
+}
+";
+
+pub fn run(bench: &Bench) -> Result<Tally> {
+    let mut tally = Tally::default();
+    tally.count(link(bench, "no-panic-fine", DOES_NOT_PANIC, ""));
+    tally.count(refuses(bench, PANICS));
+    let data_path = bench.workspace.root.join("xtask/gates/no_panic.rs");
+    let data_path =
+        fs::read_to_string(&data_path).with_context(|| data_path.display().to_string())?;
+    tally.count(link(
+        bench,
+        "no-panic-data-path",
+        &data_path,
+        &dependencies(&bench.workspace.root),
+    ));
+    Ok(tally)
+}
+
+/// The packages whose data path `xtask/gates/no_panic.rs` exports.
+fn dependencies(root: &Path) -> String {
+    let line = |name: &str, folder: &str| {
+        format!(
+            "{name} = {{ path = {:?} }}\n",
+            root.join(folder).display().to_string()
+        )
+    };
+    [
+        "[dependencies]\n".to_owned(),
+        line("bareverbs", "core"),
+        line("bareverbs-hal", "hal"),
+        line("bareverbs-mlx5", "drivers/mlx5"),
+    ]
+    .concat()
+}
+
+/// Shows that the gate refuses a library with one bounds check, and for that reason.
+fn refuses(bench: &Bench, source: &str) -> Result<()> {
+    let Err(error) = link(bench, "no-panic-bounds-check", source, "") else {
+        bail!("the gate lets a bounds check through");
+    };
+    if !format!("{error:#}").contains(UNDEFINED) {
+        return Err(error.context("a bounds check fails for another reason"));
+    }
+    Ok(())
+}
+
+fn link(bench: &Bench, name: &str, source: &str, dependencies: &str) -> Result<()> {
+    let source = format!("#![no_std]\n{source}{PANIC_HANDLER}");
+    let folder = scratch(
+        bench.workspace,
+        name,
+        &format!("{MANIFEST}\n{dependencies}"),
+        &source,
+    )?;
+    fs::copy(
+        bench.workspace.root.join("Cargo.lock"),
+        folder.join("Cargo.lock"),
+    )?;
+    let mut cargo: Command = bench.workspace.cargo();
+    cargo
+        .current_dir(folder)
+        .args(["build", "--release", "--target", TARGET, "--target-dir"]);
+    cargo
+        .arg(bench.workspace.target.join("xtask/no-panic"))
+        .env_remove("CARGO_ENCODED_RUSTFLAGS");
+    cargo.env(
+        "RUSTFLAGS",
+        "-Clink-arg=-nostartfiles -Clink-arg=-Wl,--no-undefined -Clink-arg=-lc",
+    );
+    bench
+        .shell
+        .check(&mut cargo)
+        .map(drop)
+        .context("a panic is reachable, or the gate does not build")
+}

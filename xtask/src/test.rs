@@ -1,0 +1,197 @@
+//! `cargo xtask test`: the table of groups, and the runner.
+//!
+//! To add a group, write a function `fn(&Bench) -> Result<Tally>` and give it a line in [`GROUPS`].
+//! A group that cannot run is an error, and an error counts as failed: nothing is skipped in silence.
+
+use crate::gates;
+use crate::shell::Shell;
+use crate::workspace::Workspace;
+use anyhow::{Result, bail};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+mod cargo;
+
+#[derive(clap::Args)]
+pub struct Args {
+    /// Leave out the groups that need QEMU
+    #[arg(long)]
+    host: bool,
+    /// List the groups and run none
+    #[arg(long)]
+    list: bool,
+    /// Run only the groups whose name contains this
+    filter: Option<String>,
+}
+
+/// What a group needs besides Rust and the tools it unpacks for itself.
+#[derive(Clone, Copy, PartialEq)]
+enum Needs {
+    Host,
+    Qemu,
+}
+use Needs::*;
+
+/// A name, what it needs, and what it runs.
+type Group = (&'static str, Needs, fn(&Bench) -> Result<Tally>);
+
+/// The groups in the order they run: cheap ones first.
+const GROUPS: &[Group] = &[
+    ("fmt", Host, cargo::fmt),
+    ("clippy", Host, cargo::clippy),
+    ("tests", Host, cargo::tests),
+    ("doc", Host, cargo::doc),
+    ("repo", Host, gates::repo::run),
+    ("arrows", Host, gates::arrows::run),
+    ("no-alloc", Host, gates::no_alloc::run),
+    ("no-panic", Host, gates::no_panic::run),
+];
+
+/// What a group works with.
+pub struct Bench<'a> {
+    pub workspace: &'a Workspace,
+    pub shell: Shell,
+}
+
+/// Checks counted by a group. A check that was skipped is a failed one.
+#[derive(Default, Clone)]
+pub struct Tally {
+    pub passed: usize,
+    pub failed: usize,
+    /// What to tell about the failed ones.
+    pub complaints: Vec<String>,
+    /// What to tell although nothing failed.
+    pub warnings: Vec<String>,
+}
+
+impl Tally {
+    pub fn pass(&mut self) {
+        self.passed += 1;
+    }
+
+    pub fn fail(&mut self, complaint: impl Into<String>) {
+        self.failed += 1;
+        self.complaints.push(complaint.into());
+    }
+
+    /// Counts a check that passed, or failed with an error.
+    pub fn count(&mut self, outcome: Result<()>) {
+        match outcome {
+            Ok(()) => self.pass(),
+            Err(error) => self.fail(format!("{error:#}")),
+        }
+    }
+
+    pub fn add(&mut self, other: Tally) {
+        self.passed += other.passed;
+        self.failed += other.failed;
+        self.complaints.extend(other.complaints);
+        self.warnings.extend(other.warnings);
+    }
+}
+
+pub fn main(args: &Args) -> Result<ExitCode> {
+    let wanted = |name: &str| {
+        args.filter
+            .as_ref()
+            .is_none_or(|f| name.contains(f.as_str()))
+    };
+    let groups: Vec<&Group> = GROUPS
+        .iter()
+        .filter(|g| wanted(g.0) && !(args.host && g.1 == Qemu))
+        .collect();
+    if groups.is_empty() {
+        bail!("no group is called so; `cargo xtask test --list` names them");
+    }
+    if args.list {
+        for (name, needs, _) in groups {
+            println!(
+                "{name}{}",
+                if *needs == Qemu { " (needs QEMU)" } else { "" }
+            );
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
+    let workspace = Workspace::read()?;
+    let started = Instant::now();
+    let mut rows = Vec::new();
+    let mut total = Tally::default();
+    for (i, (name, _, run)) in groups.iter().enumerate() {
+        println!("[{}/{}] {name}", i + 1, groups.len());
+        let (tally, time) = run_group(&workspace, name, *run)?;
+        rows.push((*name, tally.passed, tally.failed, time));
+        total.add(tally);
+    }
+    print_summary(&rows, started.elapsed());
+    println!("{} passed, {} failed", total.passed, total.failed);
+    Ok(if total.failed == 0 {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}
+
+/// Runs one group and tells what it found.
+fn run_group(
+    workspace: &Workspace,
+    name: &str,
+    run: fn(&Bench) -> Result<Tally>,
+) -> Result<(Tally, Duration)> {
+    let started = Instant::now();
+    let bar = Shell::spinner();
+    bar.set_prefix(name.to_owned());
+    let log = workspace
+        .target
+        .join("xtask/log")
+        .join(format!("{name}.log"));
+    let bench = Bench {
+        workspace,
+        shell: Shell::new(log, bar.clone())?,
+    };
+    let mut tally = run(&bench).unwrap_or_else(|error| {
+        let mut tally = Tally::default();
+        tally.fail(format!("{error:#}"));
+        tally
+    });
+    if tally.passed + tally.failed == 0 {
+        tally.fail("nothing was checked");
+    }
+    bar.finish_and_clear();
+    for line in &tally.warnings {
+        println!("warning: {line}");
+    }
+    for line in &tally.complaints {
+        println!("FAILED: {line}");
+    }
+    let time = started.elapsed();
+    println!(
+        "      {} passed, {} failed, {:.1} s",
+        tally.passed,
+        tally.failed,
+        time.as_secs_f64()
+    );
+    if tally.failed > 0 {
+        println!("      log: {}", bench.shell.log_path.display());
+    }
+    Ok((tally, time))
+}
+
+fn print_summary(rows: &[(&str, usize, usize, Duration)], time: Duration) {
+    println!(
+        "\n{:<20} {:>8} {:>8} {:>9}",
+        "group", "passed", "failed", "seconds"
+    );
+    for (name, passed, failed, time) in rows {
+        println!(
+            "{name:<20} {passed:>8} {failed:>8} {:>9.1}",
+            time.as_secs_f64()
+        );
+    }
+    println!(
+        "{:<20} {:>8} {:>8} {:>9.1}\n",
+        "all",
+        "",
+        "",
+        time.as_secs_f64()
+    );
+}
