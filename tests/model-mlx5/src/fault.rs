@@ -1,0 +1,5 @@
+//! Faults on demand.
+
+/// What shall go wrong, and when.
+#[derive(Clone, Debug, Default)]
+pub struct Faults {}
