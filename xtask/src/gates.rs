@@ -11,12 +11,7 @@ pub mod no_panic;
 pub mod repo;
 
 /// The packages that run where there is no operating system.
-pub const BARE: &[&str] = &[
-    "bareverbs",
-    "bareverbs-hal",
-    "bareverbs-mlx5-prm",
-    "bareverbs-mlx5",
-];
+pub const BARE: &[&str] = &["bareverbs", "bareverbs-hal", "bareverbs-mlx5-prm", "bareverbs-mlx5"];
 
 /// The only target that the gates are built for: bare crates have nothing that depends on the system.
 const TARGET: &str = "x86_64-unknown-linux-gnu";
@@ -25,9 +20,7 @@ const TARGET: &str = "x86_64-unknown-linux-gnu";
 fn scratch(workspace: &Workspace, name: &str, manifest: &str, source: &str) -> Result<PathBuf> {
     let folder = workspace.target.join("xtask/scratch").join(name);
     fs::create_dir_all(folder.join("src"))?;
-    let head = format!(
-        "[package]\nname = \"{name}\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\n[workspace]\n\n"
-    );
+    let head = format!("[package]\nname = \"{name}\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\n[workspace]\n\n");
     fs::write(folder.join("Cargo.toml"), head + manifest)?;
     fs::write(folder.join("src/lib.rs"), source)?;
     Ok(folder)

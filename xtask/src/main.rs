@@ -1,22 +1,21 @@
 //! `cargo xtask`: the tests, the tools they need, and the Linux guests they run in.
 //!
 //! Nothing is installed on the machine. What a command needs is taken from `PATH`, or unpacked out of Debian packages
-//! into `target/tools/`.
+//! into `target/tools/`; see [`debs`].
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
 
+mod debs;
 mod gates;
+mod judges;
 mod shell;
 mod test;
+mod tools;
 mod workspace;
 
 #[derive(Parser)]
-#[command(
-    name = "cargo xtask",
-    about = "Runs the tests and gets the tools they need",
-    version
-)]
+#[command(name = "cargo xtask", about = "Runs the tests and gets the tools they need", version)]
 struct Args {
     #[command(subcommand)]
     command: Command,
@@ -26,11 +25,14 @@ struct Args {
 enum Command {
     /// The gate: every group of tests, one after the other
     Test(test::Args),
+    /// Get an outside tool and run it
+    Tool(tools::Args),
 }
 
 fn main() -> ExitCode {
     let outcome = match Args::parse().command {
         Command::Test(args) => test::main(&args),
+        Command::Tool(args) => tools::main(&args),
     };
     outcome.unwrap_or_else(|error| {
         eprintln!("error: {error:#}");

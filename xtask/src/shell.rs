@@ -5,7 +5,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use std::cell::RefCell;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
@@ -34,19 +34,13 @@ impl Shell {
             fs::create_dir_all(folder)?;
         }
         let log = File::create(&log_path).with_context(|| log_path.display().to_string())?;
-        Ok(Self {
-            log: RefCell::new(log),
-            log_path,
-            bar,
-        })
+        Ok(Self { log: RefCell::new(log), log_path, bar })
     }
 
     /// A spinner for the terminal; prints nothing where there is none.
     pub fn spinner() -> ProgressBar {
         let bar = ProgressBar::new_spinner();
-        if let Ok(style) =
-            ProgressStyle::with_template("{spinner} {prefix} [{elapsed}] {wide_msg:.dim}")
-        {
+        if let Ok(style) = ProgressStyle::with_template("{spinner} {prefix} [{elapsed}] {wide_msg:.dim}") {
             bar.set_style(style);
         }
         bar.enable_steady_tick(Duration::from_millis(200));
@@ -70,13 +64,8 @@ impl Shell {
         let shown = format!("{command:?}");
         self.note(&format!("$ {shown}"));
         let started = Instant::now();
-        command
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
-        let mut child = command
-            .spawn()
-            .with_context(|| format!("cannot start {shown}"))?;
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().with_context(|| format!("cannot start {shown}"))?;
         let (sender, lines) = mpsc::channel();
         forward(child.stdout.take().context("no stdout")?, sender.clone());
         forward(child.stderr.take().context("no stderr")?, sender);
@@ -92,24 +81,13 @@ impl Shell {
                 Err(RecvTimeoutError::Timeout) => {
                     child.kill()?;
                     child.wait()?;
-                    bail!(
-                        "stopped after {} s: {shown}\n{}",
-                        limit.as_secs(),
-                        tail(&text)
-                    );
+                    bail!("stopped after {} s: {shown}\n{}", limit.as_secs(), tail(&text));
                 }
             }
         }
         let status = child.wait()?;
-        self.note(&format!(
-            "({status}, {:.1} s)",
-            started.elapsed().as_secs_f64()
-        ));
-        Ok(Finished {
-            status,
-            text,
-            command: shown,
-        })
+        self.note(&format!("({status}, {:.1} s)", started.elapsed().as_secs_f64()));
+        Ok(Finished { status, text, command: shown })
     }
 
     /// Runs a program that has to succeed, and returns what it printed.
@@ -129,6 +107,17 @@ impl Finished {
     }
 }
 
+/// The program of this name on `PATH`.
+pub fn on_path(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path).map(|folder| folder.join(name)).find(|file| is_executable(file))
+}
+
+fn is_executable(file: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt;
+    fs::metadata(file).is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0)
+}
+
 /// The lines that tell why something failed; the rest is in the log.
 fn tail(text: &str) -> String {
     let lines: Vec<&str> = text.lines().collect();
@@ -140,9 +129,7 @@ fn forward(stream: impl Read + Send + 'static, sender: Sender<String>) {
         let mut reader = BufReader::new(stream);
         let mut line = Vec::new();
         while reader.read_until(b'\n', &mut line).is_ok_and(|n| n > 0) {
-            let text = String::from_utf8_lossy(&line)
-                .trim_end_matches(['\n', '\r'])
-                .to_owned();
+            let text = String::from_utf8_lossy(&line).trim_end_matches(['\n', '\r']).to_owned();
             if sender.send(text).is_err() {
                 break;
             }

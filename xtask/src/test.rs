@@ -4,6 +4,7 @@
 //! A group that cannot run is an error, and an error counts as failed: nothing is skipped in silence.
 
 use crate::gates;
+use crate::judges::wire;
 use crate::shell::Shell;
 use crate::workspace::Workspace;
 use anyhow::{Result, bail};
@@ -45,6 +46,7 @@ const GROUPS: &[Group] = &[
     ("arrows", Host, gates::arrows::run),
     ("no-alloc", Host, gates::no_alloc::run),
     ("no-panic", Host, gates::no_panic::run),
+    ("wire-judges", Host, wire::self_test),
 ];
 
 /// What a group works with.
@@ -91,24 +93,14 @@ impl Tally {
 }
 
 pub fn main(args: &Args) -> Result<ExitCode> {
-    let wanted = |name: &str| {
-        args.filter
-            .as_ref()
-            .is_none_or(|f| name.contains(f.as_str()))
-    };
-    let groups: Vec<&Group> = GROUPS
-        .iter()
-        .filter(|g| wanted(g.0) && !(args.host && g.1 == Qemu))
-        .collect();
+    let wanted = |name: &str| args.filter.as_ref().is_none_or(|f| name.contains(f.as_str()));
+    let groups: Vec<&Group> = GROUPS.iter().filter(|g| wanted(g.0) && !(args.host && g.1 == Qemu)).collect();
     if groups.is_empty() {
         bail!("no group is called so; `cargo xtask test --list` names them");
     }
     if args.list {
         for (name, needs, _) in groups {
-            println!(
-                "{name}{}",
-                if *needs == Qemu { " (needs QEMU)" } else { "" }
-            );
+            println!("{name}{}", if *needs == Qemu { " (needs QEMU)" } else { "" });
         }
         return Ok(ExitCode::SUCCESS);
     }
@@ -124,30 +116,16 @@ pub fn main(args: &Args) -> Result<ExitCode> {
     }
     print_summary(&rows, started.elapsed());
     println!("{} passed, {} failed", total.passed, total.failed);
-    Ok(if total.failed == 0 {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    })
+    Ok(if total.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// Runs one group and tells what it found.
-fn run_group(
-    workspace: &Workspace,
-    name: &str,
-    run: fn(&Bench) -> Result<Tally>,
-) -> Result<(Tally, Duration)> {
+fn run_group(workspace: &Workspace, name: &str, run: fn(&Bench) -> Result<Tally>) -> Result<(Tally, Duration)> {
     let started = Instant::now();
     let bar = Shell::spinner();
     bar.set_prefix(name.to_owned());
-    let log = workspace
-        .target
-        .join("xtask/log")
-        .join(format!("{name}.log"));
-    let bench = Bench {
-        workspace,
-        shell: Shell::new(log, bar.clone())?,
-    };
+    let log = workspace.target.join("xtask/log").join(format!("{name}.log"));
+    let bench = Bench { workspace, shell: Shell::new(log, bar.clone())? };
     let mut tally = run(&bench).unwrap_or_else(|error| {
         let mut tally = Tally::default();
         tally.fail(format!("{error:#}"));
@@ -164,12 +142,7 @@ fn run_group(
         println!("FAILED: {line}");
     }
     let time = started.elapsed();
-    println!(
-        "      {} passed, {} failed, {:.1} s",
-        tally.passed,
-        tally.failed,
-        time.as_secs_f64()
-    );
+    println!("      {} passed, {} failed, {:.1} s", tally.passed, tally.failed, time.as_secs_f64());
     if tally.failed > 0 {
         println!("      log: {}", bench.shell.log_path.display());
     }
@@ -177,21 +150,9 @@ fn run_group(
 }
 
 fn print_summary(rows: &[(&str, usize, usize, Duration)], time: Duration) {
-    println!(
-        "\n{:<20} {:>8} {:>8} {:>9}",
-        "group", "passed", "failed", "seconds"
-    );
+    println!("\n{:<20} {:>8} {:>8} {:>9}", "group", "passed", "failed", "seconds");
     for (name, passed, failed, time) in rows {
-        println!(
-            "{name:<20} {passed:>8} {failed:>8} {:>9.1}",
-            time.as_secs_f64()
-        );
+        println!("{name:<20} {passed:>8} {failed:>8} {:>9.1}", time.as_secs_f64());
     }
-    println!(
-        "{:<20} {:>8} {:>8} {:>9.1}\n",
-        "all",
-        "",
-        "",
-        time.as_secs_f64()
-    );
+    println!("{:<20} {:>8} {:>8} {:>9.1}\n", "all", "", "", time.as_secs_f64());
 }

@@ -23,27 +23,20 @@ pub struct Workspace {
 
 impl Workspace {
     pub fn read() -> Result<Self> {
-        let output = Command::new(cargo())
-            .args(["metadata", "--format-version=1", "--no-deps"])
-            .output()?;
+        let output = Command::new(cargo()).args(["metadata", "--format-version=1", "--no-deps"]).output()?;
         if !output.status.success() {
-            bail!(
-                "cargo metadata failed:\n{}",
-                String::from_utf8_lossy(&output.stderr)
-            );
+            bail!("cargo metadata failed:\n{}", String::from_utf8_lossy(&output.stderr));
         }
         let metadata: Value = serde_json::from_slice(&output.stdout)?;
         let root = PathBuf::from(text(&metadata, "workspace_root")?);
         let packages = list(&metadata, "packages")?;
-        let packages = packages
-            .iter()
-            .map(|p| Package::read(p, &root))
-            .collect::<Result<Vec<_>>>()?;
-        Ok(Self {
-            target: PathBuf::from(text(&metadata, "target_directory")?),
-            root,
-            packages,
-        })
+        let packages = packages.iter().map(|p| Package::read(p, &root)).collect::<Result<Vec<_>>>()?;
+        Ok(Self { target: PathBuf::from(text(&metadata, "target_directory")?), root, packages })
+    }
+
+    /// Tools and guests, kept between runs. `BAREVERBS_TOOLS` names another place, shared by several checkouts.
+    pub fn tools(&self) -> PathBuf {
+        std::env::var_os("BAREVERBS_TOOLS").map_or_else(|| self.target.join("tools"), PathBuf::from)
     }
 
     /// `cargo`, started at the workspace root.
@@ -59,26 +52,14 @@ impl Package {
         let manifest = PathBuf::from(text(package, "manifest_path")?);
         let folder = manifest.parent().context("a manifest without a folder")?;
         let targets = list(package, "targets")?;
-        let is_lib = |t: &&Value| {
-            t["kind"]
-                .as_array()
-                .is_some_and(|k| k.iter().any(|k| k == "lib" || k == "rlib"))
-        };
+        let is_lib = |t: &&Value| t["kind"].as_array().is_some_and(|k| k.iter().any(|k| k == "lib" || k == "rlib"));
         let dependencies = list(package, "dependencies")?;
-        let ours = dependencies
-            .iter()
-            .filter(|d| d["path"].is_string() && d["kind"] != "dev");
+        let ours = dependencies.iter().filter(|d| d["path"].is_string() && d["kind"] != "dev");
         Ok(Self {
             name: text(package, "name")?.to_owned(),
-            folder: folder
-                .strip_prefix(root)
-                .unwrap_or(folder)
-                .display()
-                .to_string(),
+            folder: folder.strip_prefix(root).unwrap_or(folder).display().to_string(),
             has_lib: targets.iter().any(|t| is_lib(&t)),
-            needs: ours
-                .map(|d| Ok(text(d, "name")?.to_owned()))
-                .collect::<Result<_>>()?,
+            needs: ours.map(|d| Ok(text(d, "name")?.to_owned())).collect::<Result<_>>()?,
         })
     }
 }
@@ -89,13 +70,9 @@ fn cargo() -> String {
 }
 
 fn text<'a>(value: &'a Value, key: &str) -> Result<&'a str> {
-    value[key]
-        .as_str()
-        .with_context(|| format!("cargo metadata has no text {key:?}"))
+    value[key].as_str().with_context(|| format!("cargo metadata has no text {key:?}"))
 }
 
 fn list<'a>(value: &'a Value, key: &str) -> Result<&'a Vec<Value>> {
-    value[key]
-        .as_array()
-        .with_context(|| format!("cargo metadata has no list {key:?}"))
+    value[key].as_array().with_context(|| format!("cargo metadata has no list {key:?}"))
 }

@@ -14,16 +14,10 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("hal/*", &["core", "hal", "hal/*"]),
     ("drivers/*-prm", &["core"]),
     ("drivers/*", &["core", "hal", "drivers/*-prm"]),
-    (
-        "tests/model-*",
-        &["core", "hal", "hal/harness", "drivers/*-prm"],
-    ),
+    ("tests/model-*", &["core", "hal", "hal/harness", "drivers/*-prm"]),
     ("tests/loopback", &["core", "hal"]),
     ("tests/*", &["core", "hal", "hal/*", "drivers/*", "tests/*"]),
-    (
-        "examples",
-        &["core", "hal", "hal/*", "drivers/*", "tests/*"],
-    ),
+    ("examples", &["core", "hal", "hal/*", "drivers/*", "tests/*"]),
     ("xtask", &[]),
 ];
 
@@ -53,9 +47,7 @@ fn matches(name: &str, folder: &str) -> bool {
     match name.split_once('*') {
         None => name == folder,
         Some((start, end)) => {
-            folder.len() >= start.len() + end.len()
-                && folder.starts_with(start)
-                && folder.ends_with(end)
+            folder.len() >= start.len() + end.len() && folder.starts_with(start) && folder.ends_with(end)
         }
     }
 }

@@ -14,12 +14,7 @@ use std::process::Command;
 pub fn run(bench: &Bench) -> Result<Tally> {
     let sysroot = sysroot(bench)?;
     let mut tally = Tally::default();
-    tally.count(passes(
-        bench,
-        &sysroot,
-        "no-alloc-core",
-        "#![no_std]\npub fn f() -> Option<u8> { None }\n",
-    ));
+    tally.count(passes(bench, &sysroot, "no-alloc-core", "#![no_std]\npub fn f() -> Option<u8> { None }\n"));
     tally.count(fails(
         bench,
         &sysroot,
@@ -29,9 +24,7 @@ pub fn run(bench: &Bench) -> Result<Tally> {
     tally.count(fails(bench, &sysroot, "std", "pub fn f() -> u8 { 1 }\n"));
     for package in BARE {
         let mut cargo = check(bench, &sysroot);
-        cargo
-            .current_dir(&bench.workspace.root)
-            .args(["-p", package]);
+        cargo.current_dir(&bench.workspace.root).args(["-p", package]);
         tally.count(bench.shell.check(&mut cargo).map(drop));
     }
     Ok(tally)
@@ -39,11 +32,8 @@ pub fn run(bench: &Bench) -> Result<Tally> {
 
 /// Links the two libraries that are always there into a sysroot of their own.
 fn sysroot(bench: &Bench) -> Result<PathBuf> {
-    let real = bench.shell.check(
-        Command::new("rustc")
-            .current_dir(&bench.workspace.root)
-            .args(["--print", "sysroot"]),
-    )?;
+    let real =
+        bench.shell.check(Command::new("rustc").current_dir(&bench.workspace.root).args(["--print", "sysroot"]))?;
     let libraries = Path::new("lib/rustlib").join(TARGET).join("lib");
     let from = Path::new(real.trim()).join(&libraries);
     let sysroot = bench.workspace.target.join("xtask/no-alloc-sysroot");
@@ -73,9 +63,7 @@ fn check(bench: &Bench, sysroot: &Path) -> Command {
     let mut cargo = bench.workspace.cargo();
     cargo.env("RUSTFLAGS", format!("--sysroot {}", sysroot.display()));
     cargo.env_remove("CARGO_ENCODED_RUSTFLAGS");
-    cargo
-        .args(["check", "--target", TARGET, "--target-dir"])
-        .arg(bench.workspace.target.join("xtask/no-alloc"));
+    cargo.args(["check", "--target", TARGET, "--target-dir"]).arg(bench.workspace.target.join("xtask/no-alloc"));
     cargo
 }
 
@@ -95,14 +83,8 @@ fn fails(bench: &Bench, sysroot: &Path, missing: &str, source: &str) -> Result<(
     if finished.status.success() {
         bail!("the gate lets a crate through that uses {missing}");
     }
-    if !finished
-        .text
-        .contains(&format!("can't find crate for `{missing}`"))
-    {
-        bail!(
-            "a crate that uses {missing} fails for another reason:\n{}",
-            finished.complaint()
-        );
+    if !finished.text.contains(&format!("can't find crate for `{missing}`")) {
+        bail!("a crate that uses {missing} fails for another reason:\n{}", finished.complaint());
     }
     Ok(())
 }

@@ -52,25 +52,15 @@ pub fn run(bench: &Bench) -> Result<Tally> {
     tally.count(link(bench, "no-panic-fine", DOES_NOT_PANIC, ""));
     tally.count(refuses(bench, PANICS));
     let data_path = bench.workspace.root.join("xtask/gates/no_panic.rs");
-    let data_path =
-        fs::read_to_string(&data_path).with_context(|| data_path.display().to_string())?;
-    tally.count(link(
-        bench,
-        "no-panic-data-path",
-        &data_path,
-        &dependencies(&bench.workspace.root),
-    ));
+    let data_path = fs::read_to_string(&data_path).with_context(|| data_path.display().to_string())?;
+    tally.count(link(bench, "no-panic-data-path", &data_path, &dependencies(&bench.workspace.root)));
     Ok(tally)
 }
 
 /// The packages whose data path `xtask/gates/no_panic.rs` exports.
 fn dependencies(root: &Path) -> String {
-    let line = |name: &str, folder: &str| {
-        format!(
-            "{name} = {{ path = {:?} }}\n",
-            root.join(folder).display().to_string()
-        )
-    };
+    let line =
+        |name: &str, folder: &str| format!("{name} = {{ path = {:?} }}\n", root.join(folder).display().to_string());
     [
         "[dependencies]\n".to_owned(),
         line("bareverbs", "core"),
@@ -93,30 +83,11 @@ fn refuses(bench: &Bench, source: &str) -> Result<()> {
 
 fn link(bench: &Bench, name: &str, source: &str, dependencies: &str) -> Result<()> {
     let source = format!("#![no_std]\n{source}{PANIC_HANDLER}");
-    let folder = scratch(
-        bench.workspace,
-        name,
-        &format!("{MANIFEST}\n{dependencies}"),
-        &source,
-    )?;
-    fs::copy(
-        bench.workspace.root.join("Cargo.lock"),
-        folder.join("Cargo.lock"),
-    )?;
+    let folder = scratch(bench.workspace, name, &format!("{MANIFEST}\n{dependencies}"), &source)?;
+    fs::copy(bench.workspace.root.join("Cargo.lock"), folder.join("Cargo.lock"))?;
     let mut cargo: Command = bench.workspace.cargo();
-    cargo
-        .current_dir(folder)
-        .args(["build", "--release", "--target", TARGET, "--target-dir"]);
-    cargo
-        .arg(bench.workspace.target.join("xtask/no-panic"))
-        .env_remove("CARGO_ENCODED_RUSTFLAGS");
-    cargo.env(
-        "RUSTFLAGS",
-        "-Clink-arg=-nostartfiles -Clink-arg=-Wl,--no-undefined -Clink-arg=-lc",
-    );
-    bench
-        .shell
-        .check(&mut cargo)
-        .map(drop)
-        .context("a panic is reachable, or the gate does not build")
+    cargo.current_dir(folder).args(["build", "--release", "--target", TARGET, "--target-dir"]);
+    cargo.arg(bench.workspace.target.join("xtask/no-panic")).env_remove("CARGO_ENCODED_RUSTFLAGS");
+    cargo.env("RUSTFLAGS", "-Clink-arg=-nostartfiles -Clink-arg=-Wl,--no-undefined -Clink-arg=-lc");
+    bench.shell.check(&mut cargo).map(drop).context("a panic is reachable, or the gate does not build")
 }

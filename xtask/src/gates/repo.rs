@@ -19,9 +19,7 @@ const HOME: &str = "examples/src/home";
 
 pub fn run(bench: &Bench) -> Result<Tally> {
     let root = &bench.workspace.root;
-    let names = bench
-        .shell
-        .check(Command::new("git").current_dir(root).args(["ls-files"]))?;
+    let names = bench.shell.check(Command::new("git").current_dir(root).args(["ls-files"]))?;
     let machine = names_of_this_machine(root);
     let bare: Vec<&str> = bench
         .workspace
@@ -33,13 +31,8 @@ pub fn run(bench: &Bench) -> Result<Tally> {
     if bare.len() != BARE.len() {
         bail!("the gates know packages that are not in the workspace: {BARE:?}");
     }
-    let parts: Vec<String> = bench
-        .workspace
-        .packages
-        .iter()
-        .filter(|p| is_part(&p.folder))
-        .map(|p| p.name.replace('-', "_"))
-        .collect();
+    let parts: Vec<String> =
+        bench.workspace.packages.iter().filter(|p| is_part(&p.folder)).map(|p| p.name.replace('-', "_")).collect();
     let mut tally = Tally::default();
     for name in names.lines().filter(|name| !name.ends_with(".lock")) {
         // Files that are no text hold none of this.
@@ -58,91 +51,49 @@ pub fn run(bench: &Bench) -> Result<Tally> {
             ];
             found.extend(mentions(&text, &open.map(String::from), "is left open"));
             if text.lines().count() > LONG {
-                tally
-                    .warnings
-                    .push(format!("{name} has {} lines", text.lines().count()));
+                tally.warnings.push(format!("{name} has {} lines", text.lines().count()));
             }
-            if bare
-                .iter()
-                .any(|folder| name.starts_with(&format!("{folder}/src/")))
-            {
+            if bare.iter().any(|folder| name.starts_with(&format!("{folder}/src/"))) {
                 found.extend(prints(&text));
             }
             if name.starts_with("examples/src/") && !name.starts_with(HOME) {
-                found.extend(mentions(
-                    &text,
-                    &parts,
-                    "belongs into the home of the examples",
-                ));
+                found.extend(mentions(&text, &parts, "belongs into the home of the examples"));
             }
         }
-        tally.count(if found.is_empty() {
-            Ok(())
-        } else {
-            Err(anyhow!("{name}: {}", found.join("; ")))
-        });
+        tally.count(if found.is_empty() { Ok(()) } else { Err(anyhow!("{name}: {}", found.join("; "))) });
     }
     Ok(tally)
 }
 
 /// Drivers, backends and models: what the body of an example may not know.
 fn is_part(folder: &str) -> bool {
-    ["drivers/", "hal/", "tests/"]
-        .iter()
-        .any(|start| folder.starts_with(start))
+    ["drivers/", "hal/", "tests/"].iter().any(|start| folder.starts_with(start))
 }
 
 /// The lines that hold one of the words.
 fn mentions(text: &str, words: &[String], what: &str) -> Vec<String> {
     let lines = text.lines().enumerate();
-    let hits = lines.filter_map(|(i, line)| {
-        words
-            .iter()
-            .find(|w| line.contains(w.as_str()))
-            .map(|w| (i, w))
-    });
-    hits.map(|(i, word)| format!("line {}: {word} {what}", i + 1))
-        .collect()
+    let hits = lines.filter_map(|(i, line)| words.iter().find(|w| line.contains(w.as_str())).map(|w| (i, w)));
+    hits.map(|(i, word)| format!("line {}: {word} {what}", i + 1)).collect()
 }
 
 /// The lines that print, outside comments and before the tests at the end of the file.
 fn prints(text: &str) -> Vec<String> {
-    let lines = text
-        .lines()
-        .enumerate()
-        .take_while(|(_, line)| line.trim() != "#[cfg(test)]");
+    let lines = text.lines().enumerate().take_while(|(_, line)| line.trim() != "#[cfg(test)]");
     let code = lines.filter(|(_, line)| !line.trim_start().starts_with("//"));
-    let hits =
-        code.filter_map(|(i, line)| PRINTS.iter().find(|p| line.contains(*p)).map(|p| (i, p)));
-    hits.map(|(i, print)| {
-        format!(
-            "line {}: {print} in a crate without an operating system",
-            i + 1
-        )
-    })
-    .collect()
+    let hits = code.filter_map(|(i, line)| PRINTS.iter().find(|p| line.contains(*p)).map(|p| (i, p)));
+    hits.map(|(i, print)| format!("line {}: {print} in a crate without an operating system", i + 1)).collect()
 }
 
 /// The hosts of the package registries that this machine is set up for, its home folder and the checkout itself.
 fn names_of_this_machine(root: &Path) -> Vec<String> {
     let home = std::env::var("HOME").unwrap_or_default();
-    let mut files: Vec<_> = [".cargo/config.toml", ".npmrc", ".config/pip/pip.conf"]
-        .iter()
-        .map(|f| Path::new(&home).join(f))
-        .collect();
+    let mut files: Vec<_> =
+        [".cargo/config.toml", ".npmrc", ".config/pip/pip.conf"].iter().map(|f| Path::new(&home).join(f)).collect();
     files.extend(["/etc/apt/sources.list", "/etc/pip.conf"].map(Into::into));
-    files.extend(
-        fs::read_dir("/etc/apt/sources.list.d")
-            .into_iter()
-            .flatten()
-            .flatten()
-            .map(|entry| entry.path()),
-    );
-    let mut names: BTreeSet<String> = files
-        .iter()
-        .filter_map(|f| fs::read_to_string(f).ok())
-        .flat_map(|text| hosts(&text))
-        .collect();
+    files.extend(fs::read_dir("/etc/apt/sources.list.d").into_iter().flatten().flatten().map(|entry| entry.path()));
+    let mut names: BTreeSet<String> =
+        files.iter().filter_map(|f| fs::read_to_string(f).ok()).flat_map(|text| hosts(&text)).collect();
     names.insert(format!("{home}/"));
     names.insert(format!("{}/", root.display()));
     names.into_iter().filter(|name| name.len() > 3).collect()
@@ -151,12 +102,8 @@ fn names_of_this_machine(root: &Path) -> Vec<String> {
 /// The hosts of the URLs in a text.
 fn hosts(text: &str) -> Vec<String> {
     let after = text.split("://").skip(1);
-    let host = |rest: &str| {
-        rest.split(|c: char| c == '/' || c.is_whitespace() || c == '"')
-            .next()
-            .unwrap_or("")
-            .to_owned()
-    };
+    let host =
+        |rest: &str| rest.split(|c: char| c == '/' || c.is_whitespace() || c == '"').next().unwrap_or("").to_owned();
     after.map(host).filter(|host| host.contains('.')).collect()
 }
 
@@ -174,19 +121,12 @@ mod tests {
     #[test]
     fn hosts_of_both_forms_of_apt_sources() {
         let text = "URIs: http://mirror.example.org/debian\ndeb [signed-by=/k] https://other.example.org/x main\nindex = \"sparse+https://a.example.net/\"\nfile:///srv\n";
-        assert_eq!(
-            hosts(text),
-            ["mirror.example.org", "other.example.org", "a.example.net"]
-        );
+        assert_eq!(hosts(text), ["mirror.example.org", "other.example.org", "a.example.net"]);
     }
 
     #[test]
     fn a_word_is_found_with_its_line() {
-        let found = mentions(
-            "a\nb mirror.example.org\n",
-            &["mirror.example.org".into()],
-            "is a host",
-        );
+        let found = mentions("a\nb mirror.example.org\n", &["mirror.example.org".into()], "is a host");
         assert_eq!(found, ["line 2: mirror.example.org is a host"]);
     }
 }

@@ -8,12 +8,7 @@ use anyhow::{Result, bail};
 pub fn fmt(bench: &Bench) -> Result<Tally> {
     component(bench, "fmt", "rustfmt")?;
     let mut tally = Tally::default();
-    tally.count(
-        bench
-            .shell
-            .check(bench.workspace.cargo().args(["fmt", "--all", "--check"]))
-            .map(drop),
-    );
+    tally.count(bench.shell.check(bench.workspace.cargo().args(["fmt", "--all", "--check"])).map(drop));
     Ok(tally)
 }
 
@@ -22,16 +17,7 @@ pub fn clippy(bench: &Bench) -> Result<Tally> {
     let mut tally = Tally::default();
     for package in &bench.workspace.packages {
         let mut cargo = bench.workspace.cargo();
-        cargo.args([
-            "clippy",
-            "--quiet",
-            "--all-targets",
-            "-p",
-            &package.name,
-            "--",
-            "-D",
-            "warnings",
-        ]);
+        cargo.args(["clippy", "--quiet", "--all-targets", "-p", &package.name, "--", "-D", "warnings"]);
         tally.count(bench.shell.check(&mut cargo).map(drop));
     }
     Ok(tally)
@@ -41,15 +27,9 @@ pub fn clippy(bench: &Bench) -> Result<Tally> {
 pub fn tests(bench: &Bench) -> Result<Tally> {
     let mut tally = Tally::default();
     for package in &bench.workspace.packages {
-        tally.add(cargo_test(
-            bench,
-            &["-p", &package.name, "--all-targets", "--no-fail-fast"],
-        )?);
+        tally.add(cargo_test(bench, &["-p", &package.name, "--all-targets", "--no-fail-fast"])?);
         if package.has_lib {
-            tally.add(cargo_test(
-                bench,
-                &["-p", &package.name, "--doc", "--no-fail-fast"],
-            )?);
+            tally.add(cargo_test(bench, &["-p", &package.name, "--doc", "--no-fail-fast"])?);
         }
     }
     Ok(tally)
@@ -60,14 +40,7 @@ pub fn doc(bench: &Bench) -> Result<Tally> {
     for package in &bench.workspace.packages {
         let mut cargo = bench.workspace.cargo();
         cargo.env("RUSTDOCFLAGS", "-D warnings");
-        cargo.args([
-            "doc",
-            "--quiet",
-            "--no-deps",
-            "--document-private-items",
-            "-p",
-            &package.name,
-        ]);
+        cargo.args(["doc", "--quiet", "--no-deps", "--document-private-items", "-p", &package.name]);
         tally.count(bench.shell.check(&mut cargo).map(drop));
     }
     Ok(tally)
@@ -75,9 +48,7 @@ pub fn doc(bench: &Bench) -> Result<Tally> {
 
 /// Runs `cargo test` and counts the tests it reports.
 pub fn cargo_test(bench: &Bench, args: &[&str]) -> Result<Tally> {
-    let finished = bench
-        .shell
-        .run(bench.workspace.cargo().arg("test").args(args))?;
+    let finished = bench.shell.run(bench.workspace.cargo().arg("test").args(args))?;
     let mut tally = Tally::default();
     for line in finished.text.lines() {
         if let Some(counts) = line.strip_prefix("test result:") {
@@ -97,20 +68,13 @@ pub fn cargo_test(bench: &Bench, args: &[&str]) -> Result<Tally> {
 /// The number before a word in libtest's `ok. 3 passed; 0 failed; 0 ignored; ...`.
 fn count_before(line: &str, word: &str) -> usize {
     let words: Vec<&str> = line.split_whitespace().collect();
-    let pair = words
-        .windows(2)
-        .find(|pair| pair[1].trim_end_matches(';') == word);
+    let pair = words.windows(2).find(|pair| pair[1].trim_end_matches(';') == word);
     pair.and_then(|pair| pair[0].parse().ok()).unwrap_or(0)
 }
 
 /// Tells a missing component apart from what it would have found.
 fn component(bench: &Bench, command: &str, component: &str) -> Result<()> {
-    if !bench
-        .shell
-        .run(bench.workspace.cargo().args([command, "--version"]))?
-        .status
-        .success()
-    {
+    if !bench.shell.run(bench.workspace.cargo().args([command, "--version"]))?.status.success() {
         bail!("{component} is not part of this toolchain: rustup component add {component}");
     }
     Ok(())
@@ -124,10 +88,7 @@ mod tests {
     fn libtest_summary_is_counted() {
         // Printed by libtest of Rust 1.95.
         let line = " FAILED. 12 passed; 3 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.00s";
-        assert_eq!(
-            ["passed", "failed", "ignored"].map(|w| count_before(line, w)),
-            [12, 3, 1]
-        );
+        assert_eq!(["passed", "failed", "ignored"].map(|w| count_before(line, w)), [12, 3, 1]);
         assert_eq!(count_before(line, "skipped"), 0);
     }
 }
