@@ -1,2 +1,32 @@
-//! Placeholder, replaced by the first commits.
-#![no_std]
+//! RDMA verbs without an operating system: ids and units, attributes, work requests, completions, state machines,
+//! events, errors, wire formats, and the verbs as traits.
+//!
+//! `no_std`, no `alloc`. Semantics are those of the libibverbs manual pages, which are named at each item; the shape
+//! is Rust's. Programs are written against [`Device`] and its objects; a driver crate implements them.
+#![cfg_attr(not(test), no_std)]
+
+pub mod attr;
+mod error;
+mod event;
+pub mod qp;
+mod units;
+mod verbs;
+mod wc;
+mod wr;
+
+pub use attr::{
+    Access, AhAttr, CqInit, DeviceAttr, GidEntry, GidType, GlobalRoute, LinkLayer, PortAttr, PortState, QpCap, QpInit,
+    SrqAttr,
+};
+pub use error::{Argument, Error, Object, PlatformError, PollError, PostError, PostListError};
+pub use event::Event;
+pub use qp::{QpAttr, QpAttrMask, QpState, QpType};
+pub use units::{
+    AckTimeout, Cqn, Gid, Lid, Lkey, Mac, Mtu, Pkey, PortNum, Psn, Qkey, Qpn, RetryCount, Rkey, RnrTimer, Srqn,
+};
+pub use verbs::{
+    CompletionQueue, CompletionView, Destroy, Device, Handle, Memory, MemoryRegion, Notify, QueuePair, RawMemory,
+    Refused, RegionInit, SharedReceiveQueue,
+};
+pub use wc::{Completion, WcFlags, WcOpcode, WcStatus};
+pub use wr::{AddressHandle, Payload, RecvWr, SendFlags, SendOp, SendWr, Sge, UdDestination};

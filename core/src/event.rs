@@ -1,0 +1,45 @@
+//! Events that are not completions of requests (manual page ibv_get_async_event).
+
+use crate::{Cqn, Error, PortNum, Qpn, Srqn};
+
+/// Something that happened, and to which object. Yielded by [`crate::Device::service`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Event {
+    /// A completion arrived on a CQ that was armed.
+    Completion(Cqn),
+    /// The CQ was overrun or failed; attached QPs go to the error state.
+    CqError(Cqn),
+    /// The first packet reached a QP in RTR.
+    CommunicationEstablished(Qpn),
+    /// The send queue is drained (SQD).
+    SendQueueDrained(Qpn),
+    /// The QP failed for a reason that no completion tells.
+    QpFatal(Qpn),
+    /// A request could not be taken; the QP went to the error state.
+    QpRequestError(Qpn),
+    /// A remote peer broke the access rules of the QP.
+    QpAccessError(Qpn),
+    /// The QP in the error state takes nothing more from its SRQ.
+    LastWqeReached(Qpn),
+    /// Fewer requests are left on the SRQ than its limit; the limit is 0 now.
+    SrqLimit(Srqn),
+    /// The SRQ failed.
+    SrqError(Srqn),
+    /// The port became active.
+    PortActive(PortNum),
+    /// The port went down.
+    PortDown(PortNum),
+    /// The port's LID changed.
+    LidChange(PortNum),
+    /// The port's P_Key table changed.
+    PkeyChange(PortNum),
+    /// The port's GID table changed.
+    GidChange(PortNum),
+    /// The subnet manager changed.
+    SmChange(PortNum),
+    /// The subnet manager asks clients to register again.
+    ClientReregister(PortNum),
+    /// The device failed; [`Error::Fatal`] says how. Everything fails from now on.
+    DeviceFatal(Error),
+}
