@@ -12,6 +12,7 @@ pub mod qp;
 mod units;
 mod verbs;
 mod wc;
+pub mod wire;
 mod wr;
 
 pub use attr::{
