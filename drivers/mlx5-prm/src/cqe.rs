@@ -4,19 +4,7 @@ use zerocopy::big_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 /// Completion, 64 bytes. A 128-byte CQE is 64 bytes of scattered data or GRH before it.
-#[derive(
-    Clone,
-    Copy,
-    Debug,
-    Default,
-    PartialEq,
-    Eq,
-    FromBytes,
-    IntoBytes,
-    Immutable,
-    KnownLayout,
-    Unaligned,
-)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub struct Cqe64 {
     /// Tunneled packets, TLS offload; also the first of 32 bytes of scattered data.
@@ -71,9 +59,7 @@ pub struct Cqe64 {
 
 /// Completion in error: opcode [`opcode::REQ_ERR`] or [`opcode::RESP_ERR`]. PRM: "Completion with
 /// Error".
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned,
-)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub struct ErrCqe {
     /// Reserved.

@@ -16,11 +16,7 @@ impl Field {
     /// In constant evaluation only, if the offset is not dword-aligned or the bits are out of order.
     pub const fn new(offset: usize, hi: u8, lo: u8) -> Self {
         assert!(offset.is_multiple_of(4) && offset <= 0xfffc && hi <= 31 && lo <= hi);
-        Self {
-            offset: offset as u16,
-            hi,
-            lo,
-        }
+        Self { offset: offset as u16, hi, lo }
     }
 
     /// The same field of a structure that starts at byte `base` of the buffer.
@@ -63,15 +59,8 @@ impl Field {
     /// field, a field beyond the buffer is not written; both are mistakes of the caller that stop a
     /// debug build.
     pub fn set(self, buf: &mut [u8], value: u32) {
-        debug_assert!(
-            value <= self.max(),
-            "value {value:#x} does not fit {self:?}"
-        );
-        debug_assert!(
-            self.offset() + 4 <= buf.len(),
-            "{self:?} lies beyond {} bytes",
-            buf.len()
-        );
+        debug_assert!(value <= self.max(), "value {value:#x} does not fit {self:?}");
+        debug_assert!(self.offset() + 4 <= buf.len(), "{self:?} lies beyond {} bytes", buf.len());
         let dword = read_dword(buf, self.offset());
         let value = (dword & !self.mask()) | ((value & self.max()) << self.lo);
         if let Some(bytes) = bytes_mut(buf, self.offset(), 4) {
@@ -93,9 +82,7 @@ impl Field64 {
     /// In constant evaluation only, if the offset is not dword-aligned.
     pub const fn new(offset: usize) -> Self {
         assert!(offset.is_multiple_of(4) && offset <= 0xfff8);
-        Self {
-            offset: offset as u16,
-        }
+        Self { offset: offset as u16 }
     }
 
     /// The same field of a structure that starts at byte `base` of the buffer.
@@ -117,11 +104,7 @@ impl Field64 {
 
     /// Writes the value; beyond the buffer nothing is written, which stops a debug build.
     pub fn set(self, buf: &mut [u8], value: u64) {
-        debug_assert!(
-            self.offset() + 8 <= buf.len(),
-            "{self:?} lies beyond {} bytes",
-            buf.len()
-        );
+        debug_assert!(self.offset() + 8 <= buf.len(), "{self:?} lies beyond {} bytes", buf.len());
         if let Some(bytes) = bytes_mut(buf, self.offset(), 8) {
             bytes.copy_from_slice(&value.to_be_bytes());
         }
@@ -142,10 +125,7 @@ impl Bytes {
     /// In constant evaluation only, if either does not fit 16 bits.
     pub const fn new(offset: usize, len: usize) -> Self {
         assert!(offset <= 0xffff && len <= 0xffff);
-        Self {
-            offset: offset as u16,
-            len: len as u16,
-        }
+        Self { offset: offset as u16, len: len as u16 }
     }
 
     /// The same bytes of a structure that starts at byte `base` of the buffer.
@@ -166,8 +146,7 @@ impl Bytes {
 
     /// The bytes, or an empty slice if the buffer ends before them.
     pub fn get(self, buf: &[u8]) -> &[u8] {
-        buf.get(self.offset()..self.offset() + self.len())
-            .unwrap_or(&[])
+        buf.get(self.offset()..self.offset() + self.len()).unwrap_or(&[])
     }
 
     /// The bytes as an array; zeros where buffer or field end before `N`.
@@ -182,15 +161,8 @@ impl Bytes {
     /// Writes `value` from the field's first byte on and zeros behind it. What does not fit is not
     /// written, which stops a debug build.
     pub fn set(self, buf: &mut [u8], value: &[u8]) {
-        debug_assert!(
-            value.len() <= self.len(),
-            "{} bytes do not fit {self:?}",
-            value.len()
-        );
-        debug_assert!(
-            self.offset() + self.len() <= buf.len(),
-            "{self:?} lies beyond the buffer"
-        );
+        debug_assert!(value.len() <= self.len(), "{} bytes do not fit {self:?}", value.len());
+        debug_assert!(self.offset() + self.len() <= buf.len(), "{self:?} lies beyond the buffer");
         if let Some(bytes) = bytes_mut(buf, self.offset(), self.len()) {
             let value = value.iter().copied().chain(core::iter::repeat(0));
             for (to, from) in bytes.iter_mut().zip(value) {
@@ -201,9 +173,7 @@ impl Bytes {
 }
 
 fn read_dword(buf: &[u8], offset: usize) -> u32 {
-    buf.get(offset..)
-        .and_then(|rest| rest.first_chunk())
-        .map_or(0, |bytes| u32::from_be_bytes(*bytes))
+    buf.get(offset..).and_then(|rest| rest.first_chunk()).map_or(0, |bytes| u32::from_be_bytes(*bytes))
 }
 
 fn bytes_mut(buf: &mut [u8], offset: usize, len: usize) -> Option<&mut [u8]> {

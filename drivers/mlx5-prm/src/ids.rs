@@ -15,11 +15,7 @@ pub struct DeviceId {
 }
 
 const fn pf(id: u16, name: &'static str) -> DeviceId {
-    DeviceId {
-        id,
-        vf: false,
-        name,
-    }
+    DeviceId { id, vf: false, name }
 }
 
 const fn vf(id: u16, name: &'static str) -> DeviceId {
@@ -52,7 +48,5 @@ pub const DEVICES: &[DeviceId] = &[
 
 /// The entry of a vendor and device id, or `None` for a function that this interface does not fit.
 pub fn find(vendor: u16, device: u16) -> Option<&'static DeviceId> {
-    DEVICES
-        .iter()
-        .find(|entry| vendor == VENDOR_MELLANOX && entry.id == device)
+    DEVICES.iter().find(|entry| vendor == VENDOR_MELLANOX && entry.id == device)
 }

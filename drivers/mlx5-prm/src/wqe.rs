@@ -95,19 +95,7 @@ pub mod ctrl {
 }
 
 /// Control segment: the first of every send WQE. PRM: "Control Segment".
-#[derive(
-    Clone,
-    Copy,
-    Debug,
-    Default,
-    PartialEq,
-    Eq,
-    FromBytes,
-    IntoBytes,
-    Immutable,
-    KnownLayout,
-    Unaligned,
-)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub struct CtrlSeg {
     /// Opcode modifier 31:24, index of the first basic block 23:8 (16 bits, not masked by the size of
@@ -126,19 +114,7 @@ pub struct CtrlSeg {
 }
 
 /// Remote address segment. PRM: "Remote Address Segment".
-#[derive(
-    Clone,
-    Copy,
-    Debug,
-    Default,
-    PartialEq,
-    Eq,
-    FromBytes,
-    IntoBytes,
-    Immutable,
-    KnownLayout,
-    Unaligned,
-)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub struct RaddrSeg {
     /// Remote virtual address.
@@ -150,19 +126,7 @@ pub struct RaddrSeg {
 }
 
 /// Atomic segment. PRM: "Atomic Segment".
-#[derive(
-    Clone,
-    Copy,
-    Debug,
-    Default,
-    PartialEq,
-    Eq,
-    FromBytes,
-    IntoBytes,
-    Immutable,
-    KnownLayout,
-    Unaligned,
-)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub struct AtomicSeg {
     /// Swap or add operand.
@@ -172,19 +136,7 @@ pub struct AtomicSeg {
 }
 
 /// Masked atomic segment for operands of 8 bytes. PRM: "Masked Atomic Segment".
-#[derive(
-    Clone,
-    Copy,
-    Debug,
-    Default,
-    PartialEq,
-    Eq,
-    FromBytes,
-    IntoBytes,
-    Immutable,
-    KnownLayout,
-    Unaligned,
-)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub struct MaskedAtomicSeg {
     /// Swap or add operand.
@@ -198,19 +150,7 @@ pub struct MaskedAtomicSeg {
 }
 
 /// Data segment, in send and receive WQEs. PRM: "Memory Pointer Data Segment".
-#[derive(
-    Clone,
-    Copy,
-    Debug,
-    Default,
-    PartialEq,
-    Eq,
-    FromBytes,
-    IntoBytes,
-    Immutable,
-    KnownLayout,
-    Unaligned,
-)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub struct DataSeg {
     /// Length in bytes, 30:0. In a send WQE 0 means 2^31.
@@ -226,19 +166,7 @@ pub const INVALID_LKEY: u32 = 0x100;
 
 /// Header of inline data: the data follow at once, the whole padded to 16 bytes. PRM: "Inline Data
 /// Segment".
-#[derive(
-    Clone,
-    Copy,
-    Debug,
-    Default,
-    PartialEq,
-    Eq,
-    FromBytes,
-    IntoBytes,
-    Immutable,
-    KnownLayout,
-    Unaligned,
-)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub struct InlineSeg {
     /// [`INLINE`] and the length in bytes.
@@ -251,19 +179,7 @@ pub const INLINE: u32 = 0x8000_0000;
 pub const INLINE_LENGTH_MASK: u32 = 0x3ff;
 
 /// Address vector of a datagram. PRM: "Address Vector". The first 16 bytes are the compact form.
-#[derive(
-    Clone,
-    Copy,
-    Debug,
-    Default,
-    PartialEq,
-    Eq,
-    FromBytes,
-    IntoBytes,
-    Immutable,
-    KnownLayout,
-    Unaligned,
-)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub struct Av {
     /// UD: Q_Key in the upper half, zero in the lower; DC: access key.
@@ -300,19 +216,7 @@ pub const AV_GRH: u32 = 1 << 30;
 pub type DatagramSeg = Av;
 
 /// XRC segment, behind the control segment of an XRC send WQE. PRM: "XRC Segment".
-#[derive(
-    Clone,
-    Copy,
-    Debug,
-    Default,
-    PartialEq,
-    Eq,
-    FromBytes,
-    IntoBytes,
-    Immutable,
-    KnownLayout,
-    Unaligned,
-)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub struct XrcSeg {
     /// Remote SRQ number.
@@ -323,9 +227,7 @@ pub struct XrcSeg {
 
 /// UMR control segment. Behind it come the 64 bytes of an [`mkc`](crate::context::mkc) and the
 /// translation, or a [`DataSeg`] that points to it. PRM: "UMR Control Segment".
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned,
-)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub struct UmrCtrlSeg {
     /// See [`umr`].
@@ -398,19 +300,7 @@ pub mod mkey_mask {
 }
 
 /// Range of another memory key, an entry of an indirect key's table. PRM: "KLM Entry".
-#[derive(
-    Clone,
-    Copy,
-    Debug,
-    Default,
-    PartialEq,
-    Eq,
-    FromBytes,
-    IntoBytes,
-    Immutable,
-    KnownLayout,
-    Unaligned,
-)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub struct Klm {
     /// Length in bytes.
@@ -423,19 +313,7 @@ pub struct Klm {
 
 /// Ethernet segment of a raw packet send WQE, with the first two bytes of inline headers. PRM:
 /// "Ethernet Segment".
-#[derive(
-    Clone,
-    Copy,
-    Debug,
-    Default,
-    PartialEq,
-    Eq,
-    FromBytes,
-    IntoBytes,
-    Immutable,
-    KnownLayout,
-    Unaligned,
-)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub struct EthSeg {
     /// Offset of the outer layer 4 header in 2 bytes, where software parses.
@@ -474,19 +352,7 @@ pub mod eth {
 
 /// Next segment: the first of each WQE in a shared receive queue, linking the free list. PRM: "Linked
 /// List WQE Format", "Next Segment".
-#[derive(
-    Clone,
-    Copy,
-    Debug,
-    Default,
-    PartialEq,
-    Eq,
-    FromBytes,
-    IntoBytes,
-    Immutable,
-    KnownLayout,
-    Unaligned,
-)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub struct SrqNextSeg {
     /// Zero.

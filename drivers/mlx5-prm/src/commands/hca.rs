@@ -222,7 +222,7 @@ pub mod query_adapter {
 
 /// Adapter parameters. PRM: "Query Adapter Parameters Block".
 pub mod query_adapter_param_block {
-    use crate::field::Field;
+    use crate::field::{Bytes, Field};
 
     /// Size in bytes.
     pub const SIZE: usize = 0x100;
@@ -231,14 +231,15 @@ pub mod query_adapter_param_block {
     /// PCI vendor id of the vital data.
     pub const VSD_VENDOR_ID: Field = Field::new(0x1c, 15, 0);
     /// Vital data of the vendor.
-    pub const VSD: usize = 0x20;
+    pub const VSD: Bytes = Bytes::new(0x20, 208);
     /// Parameter set id, the board's identity in ASCII.
-    pub const PSID: usize = 0xf0;
+    pub const PSID: Bytes = Bytes::new(0xf0, 16);
 }
 
 /// SET_DRIVER_VERSION.
 pub mod set_driver_version {
     use crate::cmd::Opcode;
+    use crate::field::Bytes;
 
     /// The opcode of this command.
     pub const OPCODE: Opcode = Opcode::SET_DRIVER_VERSION;
@@ -247,7 +248,7 @@ pub mod set_driver_version {
     /// Output length in bytes, without any array that follows.
     pub const OUT_LEN: usize = 0x10;
     /// Name and version of the driver in ASCII: OS, name, version with commas between.
-    pub const DRIVER_VERSION: usize = 0x10;
+    pub const DRIVER_VERSION: Bytes = Bytes::new(0x10, 64);
 }
 
 /// QUERY_SPECIAL_CONTEXTS.

@@ -5,22 +5,36 @@
 //! constant that is a plain `usize` is where a context or an array begins. Lengths are those of
 //! the fixed part: page lists and tables come behind it.
 
+mod access_reg;
+mod counters;
 mod cq;
 mod eq;
 mod hca;
+mod hca_vport;
+mod mad;
 mod mkey;
+mod nic_vport;
 mod pages;
 mod pd;
 mod qp;
 mod qp_state;
+mod roce;
+mod srq;
 mod uar;
 
+pub use access_reg::*;
+pub use counters::*;
 pub use cq::*;
 pub use eq::*;
 pub use hca::*;
+pub use hca_vport::*;
+pub use mad::*;
 pub use mkey::*;
+pub use nic_vport::*;
 pub use pages::*;
 pub use pd::*;
 pub use qp::*;
 pub use qp_state::*;
+pub use roce::*;
+pub use srq::*;
 pub use uar::*;

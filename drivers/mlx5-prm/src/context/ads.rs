@@ -1,5 +1,5 @@
 //! Address path of a QP. PRM: "Address Path Structure" (ads).
-use crate::field::Field;
+use crate::field::{Bytes, Field};
 
 /// Size in bytes.
 pub const SIZE: usize = 0x2c;
@@ -28,7 +28,7 @@ pub const TCLASS: Field = Field::new(0x0c, 27, 20);
 /// Flow label.
 pub const FLOW_LABEL: Field = Field::new(0x0c, 19, 0);
 /// Destination GID, or IP address (IPv4 in its mapped form).
-pub const RGID_RIP: usize = 0x10;
+pub const RGID_RIP: Bytes = Bytes::new(0x10, 16);
 /// RoCE v2: [`DSCP`] is valid.
 pub const F_DSCP: Field = Field::new(0x20, 27, 27);
 /// RoCE v2: [`ECN`] is valid.

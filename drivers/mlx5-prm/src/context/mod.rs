@@ -1,8 +1,15 @@
 //! Contexts: what the device keeps of each object, as commands carry it in and out.
 
 pub mod ads;
+pub mod atomic_caps;
 pub mod cmd_hca_cap;
 pub mod cqc;
 pub mod eqc;
+pub mod hca_vport_context;
 pub mod mkc;
+pub mod nic_vport_context;
 pub mod qpc;
+pub mod rmpc;
+pub mod roce;
+pub mod wq;
+pub mod xrc_srqc;
