@@ -5,7 +5,7 @@
 //! constant that is a plain `usize` is where a context or an array begins. Lengths are those of
 //! the fixed part: page lists and tables come behind it.
 
-mod access_reg;
+mod access_register;
 mod counters;
 mod cq;
 mod eq;
@@ -22,7 +22,7 @@ mod roce;
 mod srq;
 mod uar;
 
-pub use access_reg::*;
+pub use access_register::*;
 pub use counters::*;
 pub use cq::*;
 pub use eq::*;
