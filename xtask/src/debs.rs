@@ -38,16 +38,19 @@ impl Recipe<'_> {
     pub fn unpack(&self, workspace: &Workspace, shell: &Shell) -> Result<Root> {
         let root = workspace.tools().join(self.name);
         let stamp = format!("{LAYOUT} {:?} {:?}", self.suites, self.packages);
-        once(&root, &stamp, |partial| {
-            shell.note(&format!("getting {} from Debian's {}", self.packages.join(" "), self.suites[0]));
-            let apt = Apt::new(workspace, shell, self.suites)?;
-            let archives = beside(partial, "archives");
-            fs::create_dir_all(archives.join("partial"))?;
-            apt.download(shell, &archives, self.packages).with_context(|| format!("cannot get {}", self.name))?;
-            unpack_all(shell, &archives, partial)?;
-            Ok(fs::remove_dir_all(archives)?)
-        })?;
+        once(&root, &stamp, |partial| self.unpack_into(workspace, shell, partial))?;
         Ok(Root(root))
+    }
+
+    /// Unpacks the packages with all they need into an empty folder.
+    pub fn unpack_into(&self, workspace: &Workspace, shell: &Shell, folder: &Path) -> Result<()> {
+        shell.note(&format!("getting {} from Debian's {}", self.packages.join(" "), self.suites[0]));
+        let apt = Apt::new(workspace, shell, self.suites)?;
+        let archives = beside(folder, "archives");
+        fs::create_dir_all(archives.join("partial"))?;
+        apt.download(shell, &archives, self.packages).with_context(|| format!("cannot get {}", self.name))?;
+        unpack_all(shell, &archives, folder)?;
+        Ok(fs::remove_dir_all(archives)?)
     }
 }
 

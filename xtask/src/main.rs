@@ -8,7 +8,9 @@ use std::process::ExitCode;
 
 mod debs;
 mod gates;
+mod guest;
 mod judges;
+mod linux;
 mod shell;
 mod test;
 mod tools;
@@ -25,6 +27,8 @@ struct Args {
 enum Command {
     /// The gate: every group of tests, one after the other
     Test(test::Args),
+    /// Run a command in Linux guests with modelled cards
+    Linux(linux::Options),
     /// Get an outside tool and run it
     Tool(tools::Args),
 }
@@ -32,6 +36,7 @@ enum Command {
 fn main() -> ExitCode {
     let outcome = match Args::parse().command {
         Command::Test(args) => test::main(&args),
+        Command::Linux(options) => linux::main(&options),
         Command::Tool(args) => tools::main(&args),
     };
     outcome.unwrap_or_else(|error| {

@@ -7,7 +7,7 @@ use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
-use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 /// A program that runs longer than this is stopped: longer than any step needs on two slow cores.
@@ -67,8 +67,9 @@ impl Shell {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().with_context(|| format!("cannot start {shown}"))?;
         let (sender, lines) = mpsc::channel();
-        forward(child.stdout.take().context("no stdout")?, sender.clone());
-        forward(child.stderr.take().context("no stderr")?, sender);
+        let other = sender.clone();
+        each_line(child.stdout.take().context("no stdout")?, move |line| sender.send(line).is_ok());
+        each_line(child.stderr.take().context("no stderr")?, move |line| other.send(line).is_ok());
         let mut text = String::new();
         loop {
             match lines.recv_timeout(limit.saturating_sub(started.elapsed())) {
@@ -124,13 +125,14 @@ fn tail(text: &str) -> String {
     lines[lines.len().saturating_sub(60)..].join("\n")
 }
 
-fn forward(stream: impl Read + Send + 'static, sender: Sender<String>) {
+/// Hands each line of a stream to `take`, on a thread of its own, until the stream ends or `take` wants no more.
+pub fn each_line(stream: impl Read + Send + 'static, mut take: impl FnMut(String) -> bool + Send + 'static) {
     std::thread::spawn(move || {
         let mut reader = BufReader::new(stream);
         let mut line = Vec::new();
         while reader.read_until(b'\n', &mut line).is_ok_and(|n| n > 0) {
             let text = String::from_utf8_lossy(&line).trim_end_matches(['\n', '\r']).to_owned();
-            if sender.send(text).is_err() {
+            if !take(text) {
                 break;
             }
             line.clear();

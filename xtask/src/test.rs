@@ -12,6 +12,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 mod cargo;
+mod linux;
 
 #[derive(clap::Args)]
 pub struct Args {
@@ -47,6 +48,7 @@ const GROUPS: &[Group] = &[
     ("no-alloc", Host, gates::no_alloc::run),
     ("no-panic", Host, gates::no_panic::run),
     ("wire-judges", Host, wire::self_test),
+    ("linux-boot", Qemu, linux::boot),
 ];
 
 /// What a group works with.

@@ -1,0 +1,346 @@
+//! `cargo xtask linux`: a command in one or two Linux guests whose cards are modelled ones.
+
+use crate::guest::{Guest, Suite};
+use crate::shell::{Shell, each_line};
+use crate::tools::{self, Tool};
+use crate::workspace::Workspace;
+use anyhow::{Context, Result, bail, ensure};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+/// Modules that a guest with cards loads before the command runs.
+const RDMA_MODULES: &str = "mlx5_ib ib_uverbs rdma_ucm ib_umad";
+
+/// How long the model may take to open its sockets, and to end after its last guest has gone.
+const MODEL_LIMIT: Duration = Duration::from_secs(60);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Link {
+    Ib,
+    Roce,
+}
+
+#[derive(Clone, Debug, clap::Args)]
+pub struct Options {
+    /// What the cards' ports are
+    #[arg(long, value_enum, default_value = "ib")]
+    pub link: Link,
+    /// Guests, each with a card of its own; the command runs in all of them at once
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=2))]
+    pub guests: u8,
+    /// Cards in each guest
+    #[arg(long, default_value_t = 1)]
+    pub hcas: u8,
+    /// Boot without the model and its cards
+    #[arg(long)]
+    pub no_hca: bool,
+    /// Where kernel and tools come from
+    #[arg(long, value_enum, default_value = "trixie")]
+    pub suite: Suite,
+    /// Put an Intel IOMMU in front of the cards
+    #[arg(long)]
+    pub iommu: bool,
+    /// Modules to load before the command; by default those of the cards, without cards none
+    #[arg(long)]
+    pub modules: Option<String>,
+    /// Files to put into the command's folder
+    #[arg(long = "copy")]
+    pub copies: Vec<PathBuf>,
+    /// Memory of a guest in MiB
+    #[arg(long, default_value_t = 1024)]
+    pub memory: u32,
+    /// Processors of a guest
+    #[arg(long, default_value_t = 1)]
+    pub processors: u8,
+    /// Stop after this many seconds, which is an error
+    #[arg(long, default_value_t = 600)]
+    pub limit: u64,
+    /// More arguments for hca_model
+    #[arg(long = "model", allow_hyphen_values = true)]
+    pub model_arguments: Vec<String>,
+    /// What the guests' shells run, joined by spaces as ssh does. There `$GUEST` is 1 or 2; with two guests `$PEER` is the other's address
+    #[arg(last = true, required = true)]
+    pub command: Vec<String>,
+}
+
+impl Default for Options {
+    /// What the command line takes where it says nothing.
+    fn default() -> Self {
+        Self {
+            link: Link::Ib,
+            guests: 1,
+            hcas: 1,
+            no_hca: false,
+            suite: Suite::Trixie,
+            iommu: false,
+            modules: None,
+            copies: vec![],
+            memory: 1024,
+            processors: 1,
+            limit: 600,
+            model_arguments: vec![],
+            command: vec![],
+        }
+    }
+}
+
+/// How a run in guests ended.
+pub struct Outcome {
+    /// The command's exit status in each guest.
+    pub statuses: Vec<i32>,
+    /// What it printed in each guest.
+    pub output: Vec<String>,
+    /// How the model ended, and what it said; none without cards.
+    pub model: Option<(ExitStatus, String)>,
+}
+
+pub fn main(options: &Options) -> Result<ExitCode> {
+    let workspace = Workspace::read()?;
+    let bar = Shell::spinner();
+    let shell = Shell::new(workspace.target.join("xtask/log/linux.log"), bar.clone())?;
+    let outcome = run(&workspace, &shell, options, |guest, line| {
+        let line = if options.guests == 1 { line.to_owned() } else { format!("{guest}| {line}") };
+        bar.suspend(|| println!("{line}"));
+    })?;
+    bar.finish_and_clear();
+    if let Some((status, text)) = outcome.model {
+        eprint!("{text}");
+        if !status.success() {
+            bail!("the model ended with {status}");
+        }
+    }
+    let status = outcome.statuses.into_iter().find(|status| *status != 0).unwrap_or(0);
+    Ok(ExitCode::from(u8::try_from(status).unwrap_or(1)))
+}
+
+/// Boots the guests, runs the command in each and waits for all of them. `show` gets each line they print.
+pub fn run(
+    workspace: &Workspace,
+    shell: &Shell,
+    options: &Options,
+    mut show: impl FnMut(usize, &str),
+) -> Result<Outcome> {
+    let guest = Guest::build(workspace, shell, options.suite)?;
+    let qemu = tools::qemu(workspace, shell)?;
+    let folder = RunFolder::new()?;
+    let mut model = if options.no_hca { None } else { Some(Model::start(workspace, shell, options, &folder.0)?) };
+
+    shell.note("booting");
+    let (sender, lines) = mpsc::channel();
+    let mut machines = Vec::new();
+    for number in 1..=options.guests {
+        let sockets = model.as_ref().map_or(&[][..], |model| model.sockets_of(number));
+        let mut command = machine(&qemu, &guest, options, number, sockets, &folder.0)?;
+        shell.note(&format!("$ {command:?}"));
+        let mut child = Stopped(command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?);
+        for stream in [child.0.stdout.take().map(boxed), child.0.stderr.take().map(boxed)].into_iter().flatten() {
+            let sender = sender.clone();
+            each_line(stream, move |line| sender.send((usize::from(number), line)).is_ok());
+        }
+        machines.push(child);
+    }
+    drop(sender);
+
+    let mut statuses = vec![None; machines.len()];
+    let mut output = vec![String::new(); machines.len()];
+    let started = Instant::now();
+    let limit = Duration::from_secs(options.limit);
+    loop {
+        match lines.recv_timeout(limit.saturating_sub(started.elapsed())) {
+            Ok((number, line)) => match line.strip_prefix("guest: exit ") {
+                Some(status) => statuses[number - 1] = Some(status.parse()?),
+                None => {
+                    shell.note(&format!("{number}| {line}"));
+                    show(number, &line);
+                    output[number - 1] += &format!("{line}\n");
+                }
+            },
+            Err(RecvTimeoutError::Disconnected) => break,
+            Err(RecvTimeoutError::Timeout) => {
+                bail!("no end after {} s\n{}", options.limit, consoles(&folder.0, options.guests));
+            }
+        }
+    }
+    for machine in &mut machines {
+        machine.0.wait()?;
+    }
+    let statuses: Option<Vec<i32>> = statuses.into_iter().collect();
+    let statuses = statuses
+        .with_context(|| format!("a guest ended before its command\n{}", consoles(&folder.0, options.guests)))?;
+    let model = model.take().map(Model::finish).transpose()?;
+    Ok(Outcome { statuses, output, model })
+}
+
+/// The end of what the guests' kernels said.
+fn consoles(folder: &Path, guests: u8) -> String {
+    let end = |number| {
+        let text = fs::read(folder.join(format!("console{number}"))).unwrap_or_default();
+        let text = String::from_utf8_lossy(&text).into_owned();
+        let lines: Vec<&str> = text.lines().collect();
+        lines[lines.len().saturating_sub(40)..].join("\n")
+    };
+    (1..=guests).map(|number| format!("console of guest {number}:\n{}\n", end(number))).collect()
+}
+
+/// QEMU's command line for one guest.
+fn machine(
+    qemu: &Tool,
+    guest: &Guest,
+    options: &Options,
+    number: u8,
+    sockets: &[PathBuf],
+    folder: &Path,
+) -> Result<Command> {
+    let memory = options.memory;
+    let job = job(options, number, !sockets.is_empty(), folder)?;
+    let mut command = qemu.command()?;
+    command.args(["-accel", "tcg,thread=multi", "-cpu", "max", "-nodefaults", "-display", "none", "-no-reboot"]);
+    command.args(["-smp", &options.processors.to_string(), "-m", &format!("{memory}M")]);
+    // The model maps the guest's memory by its file descriptor.
+    command.args(["-object", &format!("memory-backend-memfd,id=memory,size={memory}M,share=on")]);
+    command.args(["-machine", "q35,memory-backend=memory", "-monitor", "none"]);
+    command.arg("-serial").arg(format!("file:{}", folder.join(format!("console{number}")).display()));
+    command.args(["-serial", "stdio"]);
+    let iommu = if options.iommu { " intel_iommu=on" } else { "" };
+    command.arg("-kernel").arg(guest.kernel()).arg("-initrd").arg(guest.initramfs());
+    command.args(["-append", &format!("console=ttyS0 quiet panic=-1{iommu}")]);
+    for drive in [guest.root(), job] {
+        command.arg("-drive").arg(format!("file={},if=virtio,format=raw,readonly=on", drive.display()));
+    }
+    if options.guests == 2 {
+        let server = if number == 1 { "on" } else { "off,reconnect-ms=100" };
+        let path = folder.join("network");
+        command
+            .arg("-netdev")
+            .arg(format!("stream,id=net,server={server},addr.type=unix,addr.path={}", path.display()));
+        command.args(["-device", &format!("virtio-net-pci,netdev=net,mac=52:54:00:00:02:0{number}")]);
+    }
+    if options.iommu {
+        // Before the cards; they need the guest to tell about each mapping.
+        command.args(["-device", "intel-iommu,intremap=on,caching-mode=on"]);
+    }
+    for (i, socket) in sockets.iter().enumerate() {
+        command.args(["-device", &format!("pcie-root-port,id=port{i},chassis={},slot={}", i + 1, i + 1)]);
+        let card = serde_json::json!({
+            "driver": "vfio-user-pci",
+            "bus": format!("port{i}"),
+            "socket": { "type": "unix", "path": socket.display().to_string() },
+        });
+        command.args(["-device", &card.to_string()]);
+    }
+    Ok(command)
+}
+
+/// The drive with what the guest is to run, an archive.
+fn job(options: &Options, number: u8, cards: bool, folder: &Path) -> Result<PathBuf> {
+    let files = folder.join(format!("job{number}"));
+    fs::create_dir(&files)?;
+    for copy in &options.copies {
+        let name = copy.file_name().with_context(|| format!("{} is no file", copy.display()))?;
+        fs::copy(copy, files.join(name)).with_context(|| copy.display().to_string())?;
+    }
+    let modules = options.modules.as_deref().unwrap_or(if cards { RDMA_MODULES } else { "" });
+    let peer = if options.guests == 2 { format!("192.0.2.{}", 3 - number) } else { String::new() };
+    fs::write(files.join("environment"), format!("export GUEST={number} PEER={peer}\nMODULES='{modules}'\n"))?;
+    fs::write(files.join("job"), options.command.join(" ") + "\n")?;
+    let archive = folder.join(format!("job{number}.tar"));
+    let status = Command::new("tar").arg("-C").arg(&files).arg("-cf").arg(&archive).arg(".").status()?;
+    ensure!(status.success(), "tar: {status}");
+    Ok(archive)
+}
+
+/// hca_model, serving one socket a card.
+struct Model {
+    child: Stopped,
+    sockets: Vec<PathBuf>,
+    cards_each: usize,
+    log: PathBuf,
+}
+
+impl Model {
+    fn start(workspace: &Workspace, shell: &Shell, options: &Options, folder: &Path) -> Result<Self> {
+        let mut build = workspace.cargo();
+        shell.check(build.args(["build", "--release", "-p", "bareverbs-model-mlx5", "--bin", "hca_model"]))?;
+        let cards = usize::from(options.guests) * usize::from(options.hcas);
+        let sockets: Vec<PathBuf> = (0..cards).map(|card| folder.join(format!("hca{card}"))).collect();
+        let log = folder.join("hca_model");
+        let file = fs::File::create(&log)?;
+        let mut command = Command::new(workspace.target.join("release/hca_model"));
+        command.args(["--link", if options.link == Link::Ib { "ib" } else { "roce" }]).args(&options.model_arguments);
+        for socket in &sockets {
+            command.arg("--socket").arg(socket);
+        }
+        shell.note(&format!("$ {command:?}"));
+        command.stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file);
+        let mut model = Self { child: Stopped(command.spawn()?), sockets, cards_each: usize::from(options.hcas), log };
+        let started = Instant::now();
+        while !model.sockets.iter().all(|socket| socket.exists()) {
+            if let Some(status) = model.child.0.try_wait()? {
+                bail!("hca_model ended with {status}\n{}", model.said());
+            }
+            ensure!(started.elapsed() < MODEL_LIMIT, "hca_model has not opened its sockets\n{}", model.said());
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        Ok(model)
+    }
+
+    fn sockets_of(&self, guest: u8) -> &[PathBuf] {
+        let first = usize::from(guest - 1) * self.cards_each;
+        &self.sockets[first..first + self.cards_each]
+    }
+
+    fn said(&self) -> String {
+        String::from_utf8_lossy(&fs::read(&self.log).unwrap_or_default()).into_owned()
+    }
+
+    /// Waits for the model, which ends when its last guest has gone.
+    fn finish(mut self) -> Result<(ExitStatus, String)> {
+        let started = Instant::now();
+        loop {
+            if let Some(status) = self.child.0.try_wait()? {
+                return Ok((status, self.said()));
+            }
+            ensure!(started.elapsed() < MODEL_LIMIT, "hca_model does not end after its guests\n{}", self.said());
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+/// A process that does not outlive us.
+struct Stopped(Child);
+
+impl Drop for Stopped {
+    fn drop(&mut self) {
+        // It may have ended before, which is as good.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A folder for one run, in the system's place for such: the names of sockets have to be short.
+struct RunFolder(PathBuf);
+
+impl RunFolder {
+    fn new() -> Result<Self> {
+        static RUNS: AtomicU32 = AtomicU32::new(0);
+        let run = RUNS.fetch_add(1, Ordering::Relaxed);
+        let folder = std::env::temp_dir().join(format!("bareverbs-{}-{run}", std::process::id()));
+        fs::create_dir(&folder).with_context(|| folder.display().to_string())?;
+        Ok(Self(folder))
+    }
+}
+
+impl Drop for RunFolder {
+    fn drop(&mut self) {
+        // What is left over is small, and in the system's folder for temporary files.
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn boxed(stream: impl std::io::Read + Send + 'static) -> Box<dyn std::io::Read + Send> {
+    Box::new(stream)
+}

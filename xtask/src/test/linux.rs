@@ -1,0 +1,32 @@
+//! The groups that run in Linux guests.
+
+use super::{Bench, Tally};
+use crate::guest::Suite;
+use crate::linux::{self, Options};
+use anyhow::{Result, ensure};
+
+/// The machinery itself: both kernels boot, output and exit status of a command arrive, guests reach each other.
+pub fn boot(bench: &Bench) -> Result<Tally> {
+    let mut tally = Tally::default();
+    for (suite, kernel) in [(Suite::Bookworm, "6.1."), (Suite::Trixie, "6.12.")] {
+        tally.count(boots(bench, suite, kernel));
+    }
+    tally.count(reach_each_other(bench));
+    Ok(tally)
+}
+
+fn boots(bench: &Bench, suite: Suite, kernel: &str) -> Result<()> {
+    let options = Options { no_hca: true, suite, command: vec!["uname -r; exit 7".into()], ..Options::default() };
+    let outcome = linux::run(bench.workspace, &bench.shell, &options, |_, _| {})?;
+    ensure!(outcome.statuses == [7], "the command's exit status 7 came back as {:?}", outcome.statuses);
+    ensure!(outcome.output[0].starts_with(kernel), "Linux {kernel} was expected: {:?}", outcome.output);
+    Ok(())
+}
+
+fn reach_each_other(bench: &Bench) -> Result<()> {
+    let command = vec!["ping -c 1 -w 60 $PEER && exit $GUEST".into()];
+    let options = Options { no_hca: true, guests: 2, command, ..Options::default() };
+    let outcome = linux::run(bench.workspace, &bench.shell, &options, |_, _| {})?;
+    ensure!(outcome.statuses == [1, 2], "guests do not reach each other: {:?}", outcome.output);
+    Ok(())
+}
