@@ -8,6 +8,7 @@
 pub mod attr;
 mod error;
 mod event;
+pub mod gid;
 pub mod qp;
 mod units;
 mod verbs;
