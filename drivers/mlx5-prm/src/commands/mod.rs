@@ -19,7 +19,9 @@ mod pd;
 mod qp;
 mod qp_state;
 mod roce;
+mod sq_rq_tis_tir;
 mod srq;
+mod steering;
 mod uar;
 
 pub use access_register::*;
@@ -36,5 +38,7 @@ pub use pd::*;
 pub use qp::*;
 pub use qp_state::*;
 pub use roce::*;
+pub use sq_rq_tis_tir::*;
 pub use srq::*;
+pub use steering::*;
 pub use uar::*;
