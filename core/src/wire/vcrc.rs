@@ -55,12 +55,13 @@ impl Vcrc {
     pub fn update(&mut self, bytes: &[u8]) {
         let (steps, rest) = bytes.as_chunks::<STEP>();
         for step in steps {
-            let [low, high] = self.0.to_le_bytes();
-            let mut crc = TABLES[STEP - 1][(step[0] ^ low) as usize] ^ TABLES[STEP - 2][(step[1] ^ high) as usize];
+            // The bytes that do not meet the register come first: they need not wait for it.
+            let mut crc = 0;
             for i in 2..STEP {
                 crc ^= TABLES[STEP - 1 - i][step[i] as usize];
             }
-            self.0 = crc;
+            let [low, high] = self.0.to_le_bytes();
+            self.0 = crc ^ TABLES[STEP - 1][(step[0] ^ low) as usize] ^ TABLES[STEP - 2][(step[1] ^ high) as usize];
         }
         for byte in rest {
             let [low, high] = self.0.to_le_bytes();
