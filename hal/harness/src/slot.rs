@@ -1,0 +1,208 @@
+//! One function in the world: what tests watch and break, and what a front end for a virtual machine needs.
+
+use crate::{
+    bus::{FaultRecord, InterruptHook},
+    fabric::LinkCounters,
+    faults::Faults,
+    iommu::Iommu,
+    machine::Point,
+    trace::Access,
+    world::World,
+};
+use bareverbs_hal::{HalError, MapAccess, PAGE_SIZE, Segment};
+use std::ptr::NonNull;
+
+/// A function's place in the world; a cheap handle.
+#[derive(Clone)]
+pub struct Slot {
+    world: World,
+    index: usize,
+}
+
+impl Slot {
+    pub(crate) fn new(world: World, index: usize) -> Self {
+        Self { world, index }
+    }
+
+    /// The world that the function is part of.
+    pub fn world(&self) -> &World {
+        &self.world
+    }
+
+    /// The number of the function, in the order of plugging.
+    pub fn index(&self) -> usize {
+        self.index
+    }
+
+    pub(crate) fn run(&self, point: Point) {
+        self.world.shared().run(point);
+    }
+
+    /// Works on the function's memory.
+    pub(crate) fn with_iommu<R>(&self, go: impl FnOnce(&mut Iommu, &mut oorandom::Rand64) -> R) -> R {
+        let state = &mut *self.world.lock();
+        state.machine.happened();
+        go(&mut state.machine.seats[self.index].iommu, &mut state.machine.rng)
+    }
+
+    pub(crate) fn violation(&self, what: String) {
+        self.world.lock().machine.seats[self.index].violation(what);
+    }
+
+    pub(crate) fn record(&self, access: impl FnOnce(std::time::Duration) -> Access) {
+        let mut state = self.world.lock();
+        let at = state.machine.time.now();
+        state.machine.seats[self.index].trace.record(access(at));
+    }
+
+    /// Reads a register as the bus does: 1, 2, 4 or 8 bytes in address order.
+    pub fn mmio_read(&self, bar: u8, offset: u64, data: &mut [u8]) {
+        self.world.lock().mmio_read(self.index, bar, offset, data);
+        self.world.notify();
+    }
+
+    /// Writes a register as the bus does: 1, 2, 4 or 8 bytes in address order.
+    pub fn mmio_write(&self, bar: u8, offset: u64, data: &[u8]) {
+        self.world.lock().mmio_write(self.index, bar, offset, data);
+        self.world.notify();
+    }
+
+    /// Reads configuration space.
+    pub fn config_read(&self, offset: u16, data: &mut [u8]) {
+        self.world.lock().config_read(self.index, offset, data);
+    }
+
+    /// Writes configuration space.
+    pub fn config_write(&self, offset: u16, data: &[u8]) {
+        self.world.lock().config_write(self.index, offset, data);
+        self.world.notify();
+    }
+
+    /// The address that a BAR was given in configuration space.
+    pub fn bar_address(&self, bar: usize) -> u64 {
+        self.world.lock().machine.seats[self.index].config.bar_address(bar)
+    }
+
+    /// The machine around the function is reset, or gone.
+    pub fn bus_reset(&self) {
+        self.world.lock().bus_reset(self.index);
+        self.world.notify();
+    }
+
+    /// Makes memory reachable for the device at an address that somebody else chose.
+    ///
+    /// # Safety
+    /// `ptr` is valid for `segment.len` bytes of reads (and writes, if the access says so) until it is unmapped, and
+    /// nobody holds a reference into it meanwhile.
+    pub unsafe fn map_at(&self, segment: Segment, ptr: NonNull<u8>, access: MapAccess) -> Result<(), HalError> {
+        let page = PAGE_SIZE as u64;
+        if segment.len == 0 || segment.addr.checked_add(segment.len).is_none() {
+            return Err(HalError::BadRange);
+        }
+        if !segment.addr.is_multiple_of(page) || !segment.len.is_multiple_of(page) {
+            return Err(HalError::Misaligned);
+        }
+        self.with_iommu(|iommu, _| {
+            if !iommu.space.is_free(segment) {
+                return Err(HalError::IommuWindow { addr: segment.addr });
+            }
+            // SAFETY: the caller's promise.
+            unsafe { iommu.space.insert(segment, ptr.as_ptr(), access) };
+            Ok(())
+        })
+    }
+
+    /// Takes the memory away that was mapped at `addr`. Tells its length, if there was any.
+    pub fn unmap_at(&self, addr: u64) -> Option<u64> {
+        self.with_iommu(|iommu, _| iommu.space.remove(addr))
+    }
+
+    /// Sets who hears of interrupts.
+    pub fn on_interrupt(&self, hook: Option<InterruptHook>) {
+        self.world.lock().machine.seats[self.index].interrupt_hook = hook;
+    }
+
+    /// How often an MSI-X vector was raised.
+    pub fn interrupts(&self, vector: u16) -> u64 {
+        self.world.lock().machine.seats[self.index].interrupts.get(usize::from(vector)).copied().unwrap_or(0)
+    }
+
+    /// What the driver did wrong, the first 1,000.
+    pub fn violations(&self) -> Vec<String> {
+        self.world.lock().machine.seats[self.index].violations.clone()
+    }
+
+    /// How often the driver did something wrong.
+    pub fn violation_count(&self) -> u64 {
+        self.world.lock().machine.seats[self.index].violation_count
+    }
+
+    /// Accesses of the device that were refused, the first 1,000.
+    pub fn dma_faults(&self) -> Vec<FaultRecord> {
+        self.world.lock().machine.seats[self.index].faults.clone()
+    }
+
+    /// How many accesses of the device were refused.
+    pub fn dma_fault_count(&self) -> u64 {
+        self.world.lock().machine.seats[self.index].fault_count
+    }
+
+    /// Bytes of DMA buffers that were not given back.
+    pub fn dma_outstanding(&self) -> usize {
+        self.with_iommu(|iommu, _| iommu.dma_outstanding)
+    }
+
+    /// Bytes of host-only memory that were not given back.
+    pub fn state_outstanding(&self) -> usize {
+        self.with_iommu(|iommu, _| iommu.state_outstanding)
+    }
+
+    /// User mappings that were not given back.
+    pub fn mappings_outstanding(&self) -> usize {
+        self.with_iommu(|iommu, _| iommu.mappings_outstanding())
+    }
+
+    /// Lets the n-th allocation or mapping from now on fail (1 is the next); `None` takes it back.
+    pub fn fail_allocation(&self, n: Option<u64>) {
+        self.with_iommu(|iommu, _| iommu.fail_allocation(n));
+    }
+
+    /// Whether the failure asked for has not come yet: fewer allocations were made.
+    pub fn failure_pending(&self) -> bool {
+        self.with_iommu(|iommu, _| iommu.failure_pending())
+    }
+
+    /// Begins a new record of register accesses, or ends it.
+    pub fn trace(&self, on: bool) {
+        self.world.lock().machine.seats[self.index].trace.set(on);
+    }
+
+    /// The register accesses since the last call.
+    pub fn take_trace(&self) -> Vec<Access> {
+        self.world.lock().machine.seats[self.index].trace.take()
+    }
+
+    /// Takes a port's link down or up.
+    pub fn set_link(&self, port: u8, up: bool) {
+        let mut state = self.world.lock();
+        state.machine.fabric.set_link(self.index, port, up);
+        state.wake_all();
+        drop(state);
+        self.world.notify();
+    }
+
+    /// Sets the faults of what a port sends, from now on.
+    pub fn set_port_faults(&self, port: u8, faults: Faults) {
+        self.world.lock().machine.fabric.set_faults(Some((self.index, port)), faults);
+    }
+
+    /// What happened on a port's link; all zero where there is no such port.
+    pub fn link_counters(&self, port: u8) -> LinkCounters {
+        self.world.lock().machine.fabric.counters(self.index, port).unwrap_or_default()
+    }
+
+    /// Takes the function off the bus (reads give all-ones, writes are lost), or puts it back as it was.
+    pub fn set_gone(&self, gone: bool) {
+        self.world.lock().machine.seats[self.index].gone = gone;
+    }
+}
