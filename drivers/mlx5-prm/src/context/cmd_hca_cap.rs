@@ -341,6 +341,136 @@ pub const LOG_MAX_UCTX: Field = Field::new(0x8c, 28, 24);
 /// Log of the number of registered user memories.
 pub const LOG_MAX_UMEM: Field = Field::new(0x8c, 20, 16);
 
+// Receive path, bonds, virtual functions, offloads.
+/// QUERY_VNIC_ENV counts queue errors.
+pub const VNIC_ENV_QUEUE_COUNTERS: Field = Field::new(0x34, 27, 27);
+/// QUERY_VNIC_ENV counts missing buffers inside the device.
+pub const VNIC_ENV_INT_RQ_OOB: Field = Field::new(0x2c, 19, 19);
+/// QUERY_VNIC_ENV counts CQ overruns.
+pub const VNIC_ENV_CQ_OVERRUN: Field = Field::new(0x24, 6, 6);
+/// QUERY_VNIC_ENV counts EQ overruns.
+pub const EQ_OVERRUN_COUNT: Field = Field::new(0x68, 28, 28);
+/// QUERY_VNIC_ENV counts refused commands.
+pub const INVALID_COMMAND_COUNT: Field = Field::new(0x68, 26, 26);
+/// QUERY_VNIC_ENV counts commands beyond the quota.
+pub const QUOTA_EXCEEDED_COUNT: Field = Field::new(0x68, 25, 25);
+/// QUERY_VNIC_ENV counts packets that steering dropped.
+pub const NIC_RECEIVE_STEERING_DISCARD: Field = Field::new(0x68, 31, 31);
+/// QUERY_VNIC_ENV counts packets received by a vport that is down.
+pub const RECEIVE_DISCARD_VPORT_DOWN: Field = Field::new(0x68, 30, 30);
+/// QUERY_VNIC_ENV counts packets sent by a vport that is down.
+pub const TRANSMIT_DISCARD_VPORT_DOWN: Field = Field::new(0x68, 29, 29);
+/// Traffic classes.
+pub const MAX_TC: Field = Field::new(0x38, 19, 16);
+/// Packets need a priority tag.
+pub const PRIO_TAG_REQUIRED: Field = Field::new(0x10, 7, 7);
+/// Scatter entries of a WQE for the best speed.
+pub const MAX_SGL_FOR_OPTIMIZED_PERFORMANCE: Field = Field::new(0x18, 31, 24);
+/// RQs may delay drops.
+pub const RQ_DELAY_DROP: Field = Field::new(0x30, 26, 26);
+/// Striding WQEs may have few strides.
+pub const EXT_STRIDE_NUM_RANGE: Field = Field::new(0x74, 31, 31);
+/// Mini CQEs can tell the stride.
+pub const MINI_CQE_RESP_STRIDE_INDEX: Field = Field::new(0xb4, 3, 3);
+/// Event of Ethernet packets too long for their WQE.
+pub const ETH_WQE_TOO_SMALL: Field = Field::new(0x24, 13, 13);
+/// A QP can have a traffic class of its own.
+pub const ISOLATE_VL_TC_NEW: Field = Field::new(0x10, 12, 12);
+/// Hairpin queues.
+pub const HAIRPIN: Field = Field::new(0x78, 31, 31);
+/// Log of the bytes of a hairpin queue at most.
+pub const LOG_MAX_HAIRPIN_WQ_DATA_SZ: Field = Field::new(0x78, 20, 16);
+/// Log of the bytes of a hairpin queue at least.
+pub const LOG_MIN_HAIRPIN_WQ_DATA_SZ: Field = Field::new(0x7c, 28, 24);
+/// Log of the packets of a hairpin queue at most.
+pub const LOG_MAX_HAIRPIN_NUM_PACKETS: Field = Field::new(0x78, 12, 8);
+/// Header split with merging.
+pub const SHAMPO: Field = Field::new(0x14, 5, 5);
+/// TLS offload of sending.
+pub const TLS_TX: Field = Field::new(0x90, 30, 30);
+/// TLS offload of receiving.
+pub const TLS_RX: Field = Field::new(0x90, 29, 29);
+/// IPsec offload.
+pub const IPSEC_OFFLOAD: Field = Field::new(0x8c, 21, 21);
+/// Log of the number of encryption keys.
+pub const LOG_MAX_DEK: Field = Field::new(0xb4, 12, 8);
+/// Tag matching.
+pub const TAG_MATCHING: Field = Field::new(0xbc, 15, 15);
+/// Rendezvous offload on RC.
+pub const RNDV_OFFLOAD_RC: Field = Field::new(0xbc, 14, 14);
+/// Log of the tags of a list at most.
+pub const LOG_TAG_MATCHING_LIST_SZ: Field = Field::new(0xbc, 12, 8);
+/// Log of the streams of a DC initiator at most.
+pub const LOG_MAX_DCI_STREAM_CHANNELS: Field = Field::new(0xb0, 20, 16);
+/// Log of the streams in error of a DC initiator at most.
+pub const LOG_MAX_DCI_ERRORED_STREAMS: Field = Field::new(0xb0, 12, 8);
+/// IPoIB offload structure is there.
+pub const IPOIB_BASIC_OFFLOADS: Field = Field::new(0x40, 27, 27);
+/// IPoIB enhanced offload structure is there.
+pub const IPOIB_ENHANCED_OFFLOADS: Field = Field::new(0x40, 28, 28);
+/// Ports of a bond at most.
+pub const NUM_LAG_PORTS: Field = Field::new(0x4c, 3, 0);
+/// The function may lead a bond.
+pub const LAG_MASTER: Field = Field::new(0x4c, 4, 4);
+/// Queues may choose a port of a bond.
+pub const LAG_TX_PORT_AFFINITY: Field = Field::new(0x4c, 7, 7);
+/// So may QPs at 2INIT.
+pub const INIT2_LAG_TX_PORT_AFFINITY: Field = Field::new(0x3c, 7, 7);
+/// DC targets in a bond.
+pub const LAG_DCT: Field = Field::new(0x4c, 9, 8);
+/// Port selection structure is there.
+pub const PORT_SELECTION_CAP: Field = Field::new(0x48, 15, 15);
+/// A bond can be made while its master's port is down.
+pub const CREATE_LAG_WHEN_NOT_MASTER_UP: Field = Field::new(0x04, 30, 30);
+/// Virtualization structure is there.
+pub const ADV_VIRTUALIZATION: Field = Field::new(0xac, 6, 6);
+/// What may join ports.
+pub const AFFILIATE_NIC_VPORT_CRITERIA: Field = Field::new(0xc0, 31, 24);
+/// Ports that the function may join.
+pub const NUM_VHCA_PORTS: Field = Field::new(0xc0, 15, 8);
+/// INIT_HCA takes an owner.
+pub const SW_OWNER_ID: Field = Field::new(0xc0, 1, 1);
+/// The function manages others' resources.
+pub const VHCA_RESOURCE_MANAGER: Field = Field::new(0x00, 0, 0);
+/// States of functions can be read and set.
+pub const VHCA_STATE: Field = Field::new(0x7c, 21, 21);
+/// Subfunctions.
+pub const SF: Field = Field::new(0xd0, 31, 31);
+/// Log of the number of subfunctions.
+pub const LOG_MAX_SF: Field = Field::new(0xd0, 28, 24);
+/// Number of subfunctions; 0 leaves it to `log_max_sf`.
+pub const MAX_NUM_SF: Field = Field::new(0xc8, 31, 16);
+/// First function number of subfunctions.
+pub const SF_BASE_ID: Field = Field::new(0xdc, 15, 0);
+/// Log of the 4 KiB pages of a subfunction's BAR at least.
+pub const LOG_MIN_SF_SIZE: Field = Field::new(0xd0, 15, 8);
+/// Steering keeps metadata registers between domains.
+pub const REG_C_PRESERVE: Field = Field::new(0x14, 22, 22);
+/// 0: ConnectX-5, 1: ConnectX-6 Dx.
+pub const STEERING_FORMAT_VERSION: Field = Field::new(0x88, 27, 24);
+/// RoCE acceleration register.
+pub const ROCE_ACCL: Field = Field::new(0x28, 22, 22);
+/// Congestion control may be read.
+pub const CC_QUERY_ALLOWED: Field = Field::new(0x2c, 30, 30);
+/// Congestion control may be set.
+pub const CC_MODIFY_ALLOWED: Field = Field::new(0x2c, 29, 29);
+/// Register SBCAM is supported.
+pub const SBCAM_REG: Field = Field::new(0x2c, 18, 18);
+/// Pulse per second.
+pub const PPS: Field = Field::new(0x38, 30, 30);
+/// Pulse per second can be set.
+pub const PPS_MODIFY: Field = Field::new(0x38, 29, 29);
+/// Timestamps may go to a CQ of their own.
+pub const TS_CQE_TO_DEST_CQN: Field = Field::new(0x14, 13, 13);
+/// Event of a firmware update.
+pub const PCI_SYNC_FOR_FW_UPDATE_EVENT: Field = Field::new(0x3c, 14, 14);
+/// Address translation services of PCIe.
+pub const ATS: Field = Field::new(0x8c, 30, 30);
+/// APU elements.
+pub const APU: Field = Field::new(0xd0, 23, 23);
+/// What a user context may do.
+pub const UCTX_CAP: Field = Field::new(0xd4, 31, 0);
+
 /// Values of [`PORT_TYPE`].
 pub mod port_type {
     /// InfiniBand.

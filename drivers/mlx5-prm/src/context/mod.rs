@@ -3,6 +3,7 @@
 pub mod ads;
 pub mod atomic_caps;
 pub mod cmd_hca_cap;
+pub mod cmd_hca_cap_2;
 pub mod cqc;
 pub mod eqc;
 pub mod eth_caps;
