@@ -1,1 +1,13 @@
-//! Placeholder, replaced by the first commits.
+//! Ping-pongs and tools, the same source on every home.
+//!
+//! A program is a step function over [`bareverbs::Device`]: it never blocks on one end, so that both ends can run on
+//! one thread. Only [`home`] names drivers, backends and models.
+#![cfg_attr(not(feature = "std"), no_std)]
+
+pub mod address;
+pub mod devinfo;
+pub mod endpoint;
+pub mod home;
+pub mod options;
+pub mod pattern;
+pub mod report;

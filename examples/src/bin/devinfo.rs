@@ -1,0 +1,6 @@
+//! `devinfo`: what ibv_devinfo does, on whatever home it is built for.
+use bareverbs_examples::{home, options::Program};
+
+fn main() -> std::process::ExitCode {
+    home::main(Program::Devinfo)
+}

@@ -1,0 +1,6 @@
+//! `rc_pingpong`: what ibv_rc_pingpong does, on whatever home it is built for.
+use bareverbs_examples::{home, options::Program};
+
+fn main() -> std::process::ExitCode {
+    home::main(Program::RcPingpong)
+}

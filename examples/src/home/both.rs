@@ -1,0 +1,118 @@
+//! Both ends in one process, on one thread or on two.
+
+use super::process::{Failed, Stdout};
+use crate::{
+    address::Address,
+    endpoint::{Endpoint, Progress},
+    options::Options,
+    report::{self, Outcome},
+};
+use bareverbs::{Device, RawMemory};
+use std::{
+    alloc::{Layout, alloc_zeroed},
+    ptr::NonNull,
+    sync::mpsc,
+    thread,
+};
+
+/// Memory of the process for the buffers of a run; given back by the system when the program ends.
+fn buffer(len: usize) -> Option<RawMemory> {
+    let layout = Layout::from_size_align(len.max(1), 4096).ok()?;
+    // SAFETY: the layout is not empty.
+    let ptr = NonNull::new(unsafe { alloc_zeroed(layout) })?;
+    // SAFETY: the memory is never freed and nobody else has it.
+    Some(unsafe { RawMemory::new(NonNull::slice_from_raw_parts(ptr, len)) })
+}
+
+/// What an end has to say when it is through.
+struct Told {
+    local: Vec<Address>,
+    remote: Vec<Address>,
+    outcome: Outcome,
+}
+
+fn addresses(told: &Told) -> std::fmt::Result {
+    told.local.iter().try_for_each(|a| report::local(&mut Stdout, a))?;
+    told.remote.iter().try_for_each(|a| report::remote(&mut Stdout, a))
+}
+
+fn print(o: &Options<'_>, ends: [Told; 2]) -> Result<(), Failed> {
+    if o.json {
+        for told in &ends {
+            let (local, remote) = (told.local.first(), told.remote.first());
+            told.outcome.json(
+                &mut Stdout,
+                &local.copied().unwrap_or_default(),
+                &remote.copied().unwrap_or_default(),
+            )?;
+        }
+        return Ok(());
+    }
+    ends.iter().try_for_each(addresses)?;
+    ends.iter().try_for_each(|told| told.outcome.lines(&mut Stdout))?;
+    Ok(())
+}
+
+/// Plays both ends step by step on this thread: server first, client second.
+pub(crate) fn on_one_thread<D: Device>(o: &Options<'_>, devices: [D; 2], seed: u64) -> Result<(), Failed> {
+    let [server, client] = devices;
+    let mut server = Endpoint::new(server, o, 0, seed, buffer)?;
+    let mut client = Endpoint::new(client, o, 1, seed, buffer)?;
+    let (s, c): (Vec<_>, Vec<_>) = (server.addresses().collect(), client.addresses().collect());
+    server.connect(o, &c)?;
+    client.connect(o, &s)?;
+    server.start()?;
+    client.start()?;
+    while (server.step()?, client.step()?) != (Progress::Done, Progress::Done) {}
+    let told = [
+        Told { local: s.clone(), remote: c.clone(), outcome: server.outcome() },
+        Told { local: c, remote: s, outcome: client.outcome() },
+    ];
+    server.close()?;
+    client.close()?;
+    print(o, told)
+}
+
+/// Plays each end on a thread of its own, which opens its device there.
+pub(crate) fn on_two_threads<D: Device>(
+    o: &Options<'_>,
+    open: [Box<dyn FnOnce() -> Result<D, Failed> + Send + '_>; 2],
+    seed: u64,
+) -> Result<(), Failed> {
+    let [open_server, open_client] = open;
+    let (to_client, from_server) = mpsc::channel();
+    let (to_server, from_client) = mpsc::channel();
+    thread::scope(|scope| {
+        let server = scope.spawn(move || one_end(o, open_server, 0, seed, to_client, from_client));
+        let client = scope.spawn(move || one_end(o, open_client, 1, seed, to_server, from_server));
+        let joined = [server.join(), client.join()].map(|end| end.unwrap_or_else(|_| Err("an end panicked".into())));
+        let [server, client] = joined;
+        print(o, [server?, client?])
+    })
+}
+
+fn one_end<D: Device>(
+    o: &Options<'_>,
+    open: Box<dyn FnOnce() -> Result<D, Failed> + Send + '_>,
+    sender: u8,
+    seed: u64,
+    to: mpsc::Sender<Vec<Address>>,
+    from: mpsc::Receiver<Vec<Address>>,
+) -> Result<Told, Failed> {
+    let mut end = Endpoint::new(open()?, o, sender, seed, buffer)?;
+    let local: Vec<_> = end.addresses().collect();
+    to.send(local.clone())?;
+    let remote = from.recv()?;
+    end.connect(o, &remote)?;
+    // The client must not send before the server is ready to receive: a second exchange says so.
+    to.send(Vec::new())?;
+    from.recv()?;
+    end.start()?;
+    while end.step()? != Progress::Done {}
+    let outcome = end.outcome();
+    // Nor may an end go away while the other still waits for its last acknowledgement.
+    to.send(Vec::new())?;
+    from.recv()?;
+    end.close()?;
+    Ok(Told { local, remote, outcome })
+}

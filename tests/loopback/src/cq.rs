@@ -1,0 +1,214 @@
+//! Completion queues: a list, and which requests each completion retires.
+
+use crate::{
+    device::{Node, refuse_if_held},
+    qp::QpState,
+};
+use bareverbs::{
+    Completion, CompletionQueue, CompletionView, CqInit, Cqn, Destroy, Error, Event, Notify, PollError, Qpn, Refused,
+    WcFlags, WcOpcode, WcStatus,
+};
+use std::{
+    cell::{Cell, RefCell},
+    collections::VecDeque,
+    rc::{Rc, Weak},
+    time::Duration,
+};
+
+/// A completion queue.
+pub struct Cq(pub(crate) Rc<CqState>);
+
+pub(crate) struct CqState {
+    pub(crate) node: Rc<Node>,
+    number: u32,
+    capacity: u32,
+    context: u64,
+    entries: RefCell<VecDeque<Entry>>,
+    armed: Cell<Option<Notify>>,
+    error: Cell<bool>,
+}
+
+/// A completion, and what is free again once it is polled.
+pub(crate) struct Entry {
+    pub(crate) completion: Completion,
+    pub(crate) solicited: bool,
+    pub(crate) qp: Weak<QpState>,
+    pub(crate) sends: u32,
+    pub(crate) receives: u32,
+}
+
+impl CqState {
+    /// Appends an entry; one too many breaks the queue for good.
+    pub(crate) fn push(&self, entry: Entry) {
+        if self.error.get() {
+            return;
+        }
+        if self.entries.borrow().len() as u32 >= self.capacity {
+            self.error.set(true);
+            self.node.events.borrow_mut().push_back(Event::CqError(Cqn::new(self.number)));
+            return;
+        }
+        let told = match self.armed.get() {
+            Some(Notify::Any) => true,
+            Some(Notify::Solicited) => entry.solicited || entry.completion.status != WcStatus::Success,
+            None => false,
+        };
+        if told {
+            self.armed.set(None);
+            self.node.events.borrow_mut().push_back(Event::Completion(Cqn::new(self.number)));
+        }
+        self.entries.borrow_mut().push_back(entry);
+    }
+
+    /// Takes out what belongs to a QP that is gone or was reset, and tells how many receives that gives back.
+    pub(crate) fn sweep(&self, qp: &Weak<QpState>) -> u32 {
+        let mut receives = 0;
+        self.entries.borrow_mut().retain(|e| {
+            let stays = !e.qp.ptr_eq(qp);
+            receives += if stays { 0 } else { e.receives };
+            stays
+        });
+        receives
+    }
+
+    fn take(&self) -> Result<Option<Completion>, PollError> {
+        if self.error.get() {
+            return Err(PollError::CqError);
+        }
+        Ok(self.entries.borrow_mut().pop_front().map(|entry| {
+            if let Some(qp) = entry.qp.upgrade() {
+                qp.retire(entry.sends, entry.receives);
+            }
+            entry.completion
+        }))
+    }
+}
+
+impl Cq {
+    pub(crate) fn new(node: Rc<Node>, init: &CqInit) -> Self {
+        let number = node.number();
+        let state = Rc::new(CqState {
+            node,
+            number,
+            capacity: init.entries,
+            context: init.context,
+            entries: RefCell::default(),
+            armed: Cell::new(None),
+            error: Cell::new(false),
+        });
+        state.node.cqs.borrow_mut().insert(number, Rc::downgrade(&state));
+        Self(state)
+    }
+}
+
+impl Destroy for Cq {
+    fn destroy(self) -> Result<(), Refused<Self>> {
+        refuse_if_held(self, |cq| Rc::strong_count(&cq.0))
+    }
+}
+
+impl CompletionQueue for Cq {
+    type View<'a> = View<'a>;
+
+    fn cqn(&self) -> Cqn {
+        Cqn::new(self.0.number)
+    }
+
+    fn capacity(&self) -> u32 {
+        self.0.capacity
+    }
+
+    fn context(&self) -> u64 {
+        self.0.context
+    }
+
+    fn poll(&mut self, out: &mut [Completion]) -> Result<usize, PollError> {
+        self.0.node.net.progress();
+        for (n, slot) in out.iter_mut().enumerate() {
+            match self.0.take()? {
+                Some(completion) => *slot = completion,
+                None => return Ok(n),
+            }
+        }
+        Ok(out.len())
+    }
+
+    fn view(&mut self) -> View<'_> {
+        View { cq: self, current: Completion::default() }
+    }
+
+    fn resize(&mut self, _entries: u32) -> Result<(), Error> {
+        Err(Error::Unsupported("CQ resize"))
+    }
+
+    fn request_notify(&mut self, which: Notify) -> Result<(), Error> {
+        if self.0.error.get() {
+            return Err(Error::CqError);
+        }
+        self.0.armed.set(Some(which));
+        Ok(())
+    }
+
+    fn moderate(&mut self, _count: u16, _period: Duration) -> Result<(), Error> {
+        Err(Error::Unsupported("CQ moderation"))
+    }
+}
+
+/// Completions one by one.
+pub struct View<'a> {
+    cq: &'a mut Cq,
+    current: Completion,
+}
+
+impl CompletionView for View<'_> {
+    fn advance(&mut self) -> Result<bool, PollError> {
+        self.cq.0.node.net.progress();
+        let next = self.cq.0.take()?;
+        self.current = next.unwrap_or_default();
+        Ok(next.is_some())
+    }
+
+    fn wr_id(&self) -> u64 {
+        self.current.wr_id
+    }
+
+    fn status(&self) -> WcStatus {
+        self.current.status
+    }
+
+    fn opcode(&self) -> WcOpcode {
+        self.current.opcode
+    }
+
+    fn byte_len(&self) -> u32 {
+        self.current.byte_len
+    }
+
+    fn flags(&self) -> WcFlags {
+        self.current.flags
+    }
+
+    fn imm(&self) -> u32 {
+        self.current.imm
+    }
+
+    fn qpn(&self) -> Qpn {
+        self.current.qpn
+    }
+
+    fn src_qp(&self) -> Qpn {
+        self.current.src_qp
+    }
+
+    fn vendor_err(&self) -> u32 {
+        self.current.vendor_err
+    }
+
+    fn timestamp(&self) -> u64 {
+        0
+    }
+
+    fn completion(&self) -> Completion {
+        self.current
+    }
+}

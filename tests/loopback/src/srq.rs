@@ -1,0 +1,99 @@
+//! Shared receive queues.
+
+use crate::{
+    device::{Node, Pd, in_range, refuse_if_held},
+    qp::PostedRecv,
+};
+use bareverbs::{Argument, Destroy, Error, Event, PostError, RecvWr, Refused, SharedReceiveQueue, SrqAttr, Srqn};
+use std::{cell::RefCell, collections::VecDeque, rc::Rc};
+
+/// A shared receive queue.
+pub struct Srq(pub(crate) Rc<SrqState>);
+
+pub(crate) struct SrqState {
+    pub(crate) node: Rc<Node>,
+    number: u32,
+    _pd: Rc<u32>,
+    inner: RefCell<Inner>,
+}
+
+struct Inner {
+    attr: SrqAttr,
+    /// Requests that were not given back by a polled completion yet.
+    used: u32,
+    staged: VecDeque<PostedRecv>,
+    ready: VecDeque<PostedRecv>,
+}
+
+impl SrqState {
+    /// Takes the oldest request for a message.
+    pub(crate) fn take(&self) -> Option<PostedRecv> {
+        let mut inner = self.inner.borrow_mut();
+        let taken = inner.ready.pop_front();
+        if (inner.ready.len() as u32) < inner.attr.limit {
+            inner.attr.limit = 0;
+            self.node.events.borrow_mut().push_back(Event::SrqLimit(Srqn::new(self.number)));
+        }
+        taken
+    }
+
+    /// Gives the slots of requests back.
+    pub(crate) fn retire(&self, n: u32) {
+        self.inner.borrow_mut().used -= n;
+    }
+}
+
+impl Srq {
+    pub(crate) fn new(node: Rc<Node>, pd: &Pd, init: &SrqAttr) -> Self {
+        let number = node.number();
+        let attr = SrqAttr { limit: 0, ..*init };
+        let inner = RefCell::new(Inner { attr, used: 0, staged: VecDeque::new(), ready: VecDeque::new() });
+        Self(Rc::new(SrqState { node, number, _pd: pd.id.clone(), inner }))
+    }
+}
+
+impl Destroy for Srq {
+    fn destroy(self) -> Result<(), Refused<Self>> {
+        refuse_if_held(self, |srq| Rc::strong_count(&srq.0))
+    }
+}
+
+impl SharedReceiveQueue for Srq {
+    fn srqn(&self) -> Srqn {
+        Srqn::new(self.0.number)
+    }
+
+    fn query(&mut self) -> Result<SrqAttr, Error> {
+        Ok(self.0.inner.borrow().attr)
+    }
+
+    fn set_limit(&mut self, limit: u32) -> Result<(), Error> {
+        let mut inner = self.0.inner.borrow_mut();
+        in_range(Argument::SrqLimit, limit, 0, inner.attr.max_wr)?;
+        inner.attr.limit = limit;
+        Ok(())
+    }
+
+    fn resize(&mut self, _max_wr: u32) -> Result<(), Error> {
+        Err(Error::Unsupported("SRQ resize"))
+    }
+
+    fn push(&mut self, wr: &RecvWr<'_>) -> Result<(), PostError> {
+        let mut inner = self.0.inner.borrow_mut();
+        if wr.sges.len() as u32 > inner.attr.max_sge {
+            return Err(PostError::TooManySge { max: inner.attr.max_sge });
+        }
+        if inner.used >= inner.attr.max_wr {
+            return Err(PostError::QueueFull);
+        }
+        inner.used += 1;
+        inner.staged.push_back(PostedRecv::new(wr));
+        Ok(())
+    }
+
+    fn ring(&mut self) {
+        let mut inner = self.0.inner.borrow_mut();
+        let staged = core::mem::take(&mut inner.staged);
+        inner.ready.extend(staged);
+    }
+}
