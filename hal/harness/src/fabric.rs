@@ -344,6 +344,13 @@ impl Fabric {
         }
     }
 
+    /// Puts a frame on its way to a port.
+    pub(crate) fn inject(&mut self, function: usize, port: u8, due: Duration, frame: Frame) {
+        if let Some(to) = self.index(function, port) {
+            self.launch(due, to, frame);
+        }
+    }
+
     fn launch(&mut self, due: Duration, to: usize, frame: Frame) {
         self.order += 1;
         self.in_flight.push(Reverse(InFlight { due, order: self.order, to, frame }));
@@ -371,3 +378,7 @@ impl Fabric {
         None
     }
 }
+
+#[cfg(test)]
+#[path = "fabric_tests.rs"]
+mod tests;

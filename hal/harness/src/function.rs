@@ -5,13 +5,13 @@ use crate::{
     memory::Region,
     model::{BarKind, PciIdentity},
     slot::Slot,
-    trace::{Access, AccessKind},
+    trace::AccessKind,
 };
 use bareverbs_hal::{
     Bar, Be32, Dma, DmaBuffer, HalError, MapAccess, Mapping, PciAddress, PciFunction, Platform, Readable, Segment,
     Writable,
 };
-use std::{alloc::Layout, ops::Deref, ptr::NonNull, sync::Arc, time::Duration};
+use std::{alloc::Layout, fmt, ops::Deref, ptr::NonNull, sync::Arc, time::Duration};
 use volatile_register::WO;
 
 const COMMAND: u16 = 0x04;
@@ -35,6 +35,12 @@ struct Inner {
     slot: Slot,
     bars: [BarSpace; 6],
 }
+
+// Drivers share a function between threads in the threaded mode.
+const _: () = {
+    const fn shared<T: Send + Sync>() {}
+    shared::<Function>();
+};
 
 /// Address space that stands for a BAR: nobody can access it, so who goes around the HAL meets a fault.
 enum BarSpace {
@@ -74,6 +80,12 @@ impl Deref for Function {
     }
 }
 
+impl fmt::Debug for Function {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Function").field(&self.address()).finish()
+    }
+}
+
 impl Function {
     pub(crate) fn new(slot: Slot, identity: &PciIdentity, write_combining: bool) -> Self {
         let f = Self(Arc::new(Inner { slot, bars: identity.bars.map(|b| BarSpace::new(b, write_combining)) }));
@@ -108,23 +120,29 @@ impl Function {
     }
 
     fn read_register(&self, bar: u8, offset: u64) -> u32 {
-        self.run(Point::Access);
         let mut data = [0; 4];
-        self.mmio_read(bar, offset, &mut data);
+        let mut state = self.world().lock();
+        state.run_at_access();
+        state.mmio_read(self.index(), bar, offset, &mut data);
         let value = u32::from_be_bytes(data);
-        self.record(|at| Access { at, bar, offset, kind: AccessKind::Read32(value) });
+        state.trace(self.index(), bar, offset, AccessKind::Read32(value));
+        drop(state);
+        self.world().notify();
         value
     }
 
     fn write_register(&self, bar: u8, offset: u64, words: &[&[u8]], kind: AccessKind) {
-        self.run(Point::Access);
-        self.record(|at| Access { at, bar, offset, kind });
+        let mut state = self.world().lock();
+        state.run_at_access();
+        state.trace(self.index(), bar, offset, kind);
         let mut at = offset;
         for w in words {
-            self.mmio_write(bar, at, w);
+            state.mmio_write(self.index(), bar, at, w);
             at += w.len() as u64;
         }
-        self.run(Point::Access);
+        state.run_at_access();
+        drop(state);
+        self.world().notify();
     }
 
     /// The device control register of the PCI Express capability.
@@ -158,11 +176,11 @@ unsafe impl Platform for Function {
     }
 
     fn state_alloc(&self, layout: Layout) -> Result<NonNull<u8>, HalError> {
-        self.with_iommu(|iommu, _| iommu.state_alloc(layout))
+        self.with_iommu(|iommu| iommu.state_alloc(layout))
     }
 
     unsafe fn state_free(&self, ptr: NonNull<u8>, layout: Layout) {
-        if let Err(what) = self.with_iommu(|iommu, _| iommu.state_free(ptr, layout)) {
+        if let Err(what) = self.with_iommu(|iommu| iommu.state_free(ptr, layout)) {
             self.violation(what);
         }
     }
@@ -173,36 +191,36 @@ unsafe impl Platform for Function {
 // devices' accesses are the CPU's own, so memory is coherent.
 unsafe impl Dma for Function {
     fn dma_alloc(&self, len: usize, align: usize) -> Result<DmaBuffer, HalError> {
-        self.with_iommu(|iommu, rng| iommu.dma_alloc(len, align, rng))
+        self.with_iommu(|iommu| iommu.dma_alloc(len, align))
     }
 
     unsafe fn dma_free(&self, buffer: DmaBuffer) {
-        if let Err(what) = self.with_iommu(|iommu, _| iommu.dma_free(&buffer)) {
+        if let Err(what) = self.with_iommu(|iommu| iommu.dma_free(&buffer)) {
             self.violation(what);
         }
     }
 
     unsafe fn map(&self, ptr: NonNull<u8>, len: usize, access: MapAccess) -> Result<Mapping, HalError> {
         // SAFETY: the caller's promise.
-        self.with_iommu(|iommu, rng| unsafe { iommu.map(ptr, len, access, rng) })
+        self.with_iommu(|iommu| unsafe { iommu.map(ptr, len, access) })
     }
 
     fn segments(&self, mapping: &Mapping, each: &mut dyn FnMut(Segment)) {
         // The callback may call into the HAL, so the lock is not held over it.
-        match self.with_iommu(|iommu, _| iommu.segments(mapping)) {
+        match self.with_iommu(|iommu| iommu.segments(mapping)) {
             Some(segments) => segments.iter().for_each(|s| each(*s)),
             None => self.violation(format!("segments of memory that is not mapped: {mapping:x?}")),
         }
     }
 
     unsafe fn unmap(&self, mapping: Mapping) {
-        if let Err(what) = self.with_iommu(|iommu, _| iommu.unmap(&mapping)) {
+        if let Err(what) = self.with_iommu(|iommu| iommu.unmap(&mapping)) {
             self.violation(what);
         }
     }
 
     fn set_dma_bits(&self, bits: u8) -> Result<(), HalError> {
-        self.with_iommu(|iommu, _| iommu.set_dma_bits(bits))
+        self.with_iommu(|iommu| iommu.set_dma_bits(bits))
     }
 
     fn dma_wmb(&self) {

@@ -44,6 +44,8 @@ impl Default for IommuConfig {
 pub(crate) struct Iommu {
     pub(crate) space: AddressSpace,
     config: IommuConfig,
+    /// A stream of its own: how many pages the user's memory lies in must not change the rest of the run.
+    rng: Rand64,
     /// Where the next range is looked for.
     next: u64,
     dma_bits: u8,
@@ -68,7 +70,8 @@ struct UserMapping {
 }
 
 impl Iommu {
-    pub(crate) fn new(config: IommuConfig, rng: &mut Rand64) -> Self {
+    pub(crate) fn new(config: IommuConfig, seed: u64) -> Self {
+        let mut rng = Rand64::new(seed.into());
         let Range { start, end } = config.window;
         // No run knows its addresses beforehand, and none of them fits 32 bits.
         let low = if end > 8 << 30 { start.max(4 << 30) } else { start };
@@ -76,6 +79,7 @@ impl Iommu {
         Self {
             space: AddressSpace::default(),
             config,
+            rng,
             next,
             dma_bits: 64,
             buffers: HashMap::new(),
@@ -108,10 +112,10 @@ impl Iommu {
     }
 
     /// A free run of device addresses behind a gap, searched from the last one on, once around the window.
-    fn find_addresses(&mut self, len: u64, align: u64, rng: &mut Rand64) -> Result<u64, HalError> {
+    fn find_addresses(&mut self, len: u64, align: u64) -> Result<u64, HalError> {
         let Range { start, end } = self.config.window;
         let end = if self.dma_bits < 64 { end.min(1 << self.dma_bits) } else { end };
-        let gap = PAGE * (1 + rng.rand_range(0..8));
+        let gap = PAGE * (1 + self.rng.rand_range(0..8));
         let mut at = self.next + gap;
         let mut wrapped = false;
         loop {
@@ -145,7 +149,7 @@ impl Iommu {
         Ok(())
     }
 
-    pub(crate) fn dma_alloc(&mut self, len: usize, align: usize, rng: &mut Rand64) -> Result<DmaBuffer, HalError> {
+    pub(crate) fn dma_alloc(&mut self, len: usize, align: usize) -> Result<DmaBuffer, HalError> {
         if len == 0 {
             return Err(HalError::BadRange);
         }
@@ -156,7 +160,7 @@ impl Iommu {
             return Err(HalError::OutOfDmaMemory { wanted: len });
         }
         let bytes = len.checked_next_multiple_of(PAGE_SIZE).ok_or(HalError::BadRange)?;
-        let addr = self.find_addresses(bytes as u64, align as u64, rng)?;
+        let addr = self.find_addresses(bytes as u64, align as u64)?;
         let memory = Region::zeroed(bytes, align, self.buffers.len() < GUARDED_BUFFERS)?;
         self.lock_bytes(bytes as u64)?;
         let ptr = NonNull::new(memory.ptr()).ok_or(HalError::OutOfDmaMemory { wanted: len })?;
@@ -182,13 +186,7 @@ impl Iommu {
 
     /// # Safety
     /// As [`bareverbs_hal::Dma::map`].
-    pub(crate) unsafe fn map(
-        &mut self,
-        ptr: NonNull<u8>,
-        len: usize,
-        access: MapAccess,
-        rng: &mut Rand64,
-    ) -> Result<Mapping, HalError> {
+    pub(crate) unsafe fn map(&mut self, ptr: NonNull<u8>, len: usize, access: MapAccess) -> Result<Mapping, HalError> {
         let first = ptr.as_ptr() as usize / PAGE_SIZE * PAGE_SIZE;
         let end = (ptr.as_ptr() as usize).checked_add(len).and_then(|e| e.checked_next_multiple_of(PAGE_SIZE));
         let bytes = end.filter(|_| len > 0).ok_or(HalError::BadRange)? - first;
@@ -198,7 +196,7 @@ impl Iommu {
         if self.mappings.len() >= self.config.mapping_limit as usize {
             return Err(HalError::MappingLimit { limit: self.config.mapping_limit });
         }
-        let segments = self.lay_out(bytes as u64, rng)?;
+        let segments = self.lay_out(bytes as u64)?;
         self.lock_bytes(bytes as u64)?;
         let mut cpu = ptr.as_ptr().wrapping_sub(ptr.as_ptr() as usize - first);
         for s in segments.iter() {
@@ -214,21 +212,21 @@ impl Iommu {
     }
 
     /// Device addresses for a mapping: one run, or runs of one to four pages in no order with a gap behind each.
-    fn lay_out(&mut self, bytes: u64, rng: &mut Rand64) -> Result<Arc<[Segment]>, HalError> {
+    fn lay_out(&mut self, bytes: u64) -> Result<Arc<[Segment]>, HalError> {
         if !self.config.scatter {
-            return Ok([Segment { addr: self.find_addresses(bytes, PAGE, rng)?, len: bytes }].into());
+            return Ok([Segment { addr: self.find_addresses(bytes, PAGE)?, len: bytes }].into());
         }
         let mut runs = Vec::new();
         let mut left = bytes / PAGE;
         while left > 0 {
-            let n = (1 + rng.rand_range(0..4)).min(left);
+            let n = (1 + self.rng.rand_range(0..4)).min(left);
             runs.push(Segment { addr: 0, len: n * PAGE });
             left -= n;
         }
-        let mut at = self.find_addresses(bytes + runs.len() as u64 * PAGE, PAGE, rng)?;
+        let mut at = self.find_addresses(bytes + runs.len() as u64 * PAGE, PAGE)?;
         let mut order: Vec<usize> = (0..runs.len()).collect();
         for i in (1..order.len()).rev() {
-            order.swap(i, rng.rand_range(0..i as u64 + 1) as usize);
+            order.swap(i, self.rng.rand_range(0..i as u64 + 1) as usize);
         }
         for i in order {
             runs[i].addr = at;
@@ -302,22 +300,21 @@ impl Drop for Iommu {
 mod tests {
     use super::*;
 
-    fn iommu(config: IommuConfig) -> (Iommu, Rand64) {
-        let mut rng = Rand64::new(1);
-        (Iommu::new(config, &mut rng), rng)
+    fn iommu(config: IommuConfig) -> Iommu {
+        Iommu::new(config, 1)
     }
 
-    fn map(i: &mut Iommu, rng: &mut Rand64, m: &mut [u8]) -> Result<Mapping, HalError> {
+    fn map(i: &mut Iommu, m: &mut [u8]) -> Result<Mapping, HalError> {
         // SAFETY: the tests keep the memory until the end and touch it through the space only.
-        unsafe { i.map(NonNull::from(&mut m[0]), m.len(), MapAccess::ReadWrite, rng) }
+        unsafe { i.map(NonNull::from(&mut m[0]), m.len(), MapAccess::ReadWrite) }
     }
 
     #[test]
     fn scattered_segments_cover_the_pages_in_order() {
-        let (mut i, mut rng) = iommu(IommuConfig::default());
+        let mut i = iommu(IommuConfig::default());
         let mut memory = vec![0u8; 100 * 4096];
         memory.iter_mut().enumerate().for_each(|(n, b)| *b = (n / 4096) as u8);
-        let m = map(&mut i, &mut rng, &mut memory).unwrap();
+        let m = map(&mut i, &mut memory).unwrap();
         let segments = i.segments(&m).unwrap();
         let offset = m.ptr.as_ptr() as u64 % PAGE;
         assert_eq!(segments.iter().map(|s| s.len).sum::<u64>(), (offset + m.len as u64).next_multiple_of(PAGE));
@@ -338,10 +335,10 @@ mod tests {
 
     #[test]
     fn overlapping_mappings_each_keep_their_pages_reachable() {
-        let (mut i, mut rng) = iommu(IommuConfig { scatter: false, ..IommuConfig::default() });
+        let mut i = iommu(IommuConfig { scatter: false, ..IommuConfig::default() });
         let mut memory = vec![5u8; 8192];
-        let a = map(&mut i, &mut rng, &mut memory).unwrap();
-        let b = map(&mut i, &mut rng, &mut memory[..100]).unwrap();
+        let a = map(&mut i, &mut memory).unwrap();
+        let b = map(&mut i, &mut memory[..100]).unwrap();
         let (sa, sb) = (i.segments(&a).unwrap()[0], i.segments(&b).unwrap()[0]);
         i.unmap(&a).unwrap();
         let mut got = [0];
@@ -353,45 +350,45 @@ mod tests {
     #[test]
     fn limits_have_names() {
         let config = IommuConfig { mapping_limit: 1, memlock: 4 * 8192, ..IommuConfig::default() };
-        let (mut i, mut rng) = iommu(config);
+        let mut i = iommu(config);
         let mut memory = vec![0u8; 4096];
-        let first = map(&mut i, &mut rng, &mut memory).unwrap();
-        assert_eq!(map(&mut i, &mut rng, &mut memory).unwrap_err(), HalError::MappingLimit { limit: 1 });
+        let first = map(&mut i, &mut memory).unwrap();
+        assert_eq!(map(&mut i, &mut memory).unwrap_err(), HalError::MappingLimit { limit: 1 });
         i.unmap(&first).unwrap();
         let limit = 4 * 8192;
-        assert_eq!(i.dma_alloc(5 * 8192, 1, &mut rng).unwrap_err(), HalError::MemLock { limit });
-        i.dma_alloc(3 * 8192, 1, &mut rng).unwrap();
-        assert_eq!(map(&mut i, &mut rng, &mut [0; 3 * 4096]).unwrap_err(), HalError::MemLock { limit });
+        assert_eq!(i.dma_alloc(5 * 8192, 1).unwrap_err(), HalError::MemLock { limit });
+        i.dma_alloc(3 * 8192, 1).unwrap();
+        assert_eq!(map(&mut i, &mut [0; 3 * 4096]).unwrap_err(), HalError::MemLock { limit });
     }
 
     #[test]
     fn the_window_and_the_mask_bound_device_addresses() {
-        let (mut i, mut rng) = iommu(IommuConfig { window: 0x10000..0x20000, ..IommuConfig::default() });
-        assert_eq!(i.dma_alloc(0x11000, 1, &mut rng).unwrap_err(), HalError::IommuWindow { addr: 0x11000 });
+        let mut i = iommu(IommuConfig { window: 0x10000..0x20000, ..IommuConfig::default() });
+        assert_eq!(i.dma_alloc(0x11000, 1).unwrap_err(), HalError::IommuWindow { addr: 0x11000 });
         let mut live = Vec::new();
-        while let Ok(b) = i.dma_alloc(4096, 1, &mut rng) {
+        while let Ok(b) = i.dma_alloc(4096, 1) {
             assert!((0x10000..0x20000).contains(&b.addr));
             live.push(b);
         }
         assert!(live.len() >= 4, "{live:x?}");
         let again = live.pop().unwrap();
         i.dma_free(&again).unwrap();
-        i.dma_alloc(4096, 1, &mut rng).unwrap();
-        let (mut i, mut rng) = iommu(IommuConfig::default());
-        let b = i.dma_alloc(4096, 1 << 16, &mut rng).unwrap();
+        i.dma_alloc(4096, 1).unwrap();
+        let mut i = iommu(IommuConfig::default());
+        let b = i.dma_alloc(4096, 1 << 16).unwrap();
         assert_eq!((b.addr % (1 << 16), b.ptr.as_ptr() as usize % (1 << 16)), (0, 0));
         assert_eq!(i.set_dma_bits(32), Err(HalError::BeyondDmaMask { bits: 32 }));
         i.dma_free(&b).unwrap();
         i.set_dma_bits(32).unwrap();
-        assert!(i.dma_alloc(4096, 1, &mut rng).unwrap().addr < 1 << 32);
+        assert!(i.dma_alloc(4096, 1).unwrap().addr < 1 << 32);
         i.set_dma_bits(20).unwrap_err();
     }
 
     #[test]
     fn the_chosen_allocation_fails_and_counters_return_to_zero() {
-        let (mut i, mut rng) = iommu(IommuConfig::default());
+        let mut i = iommu(IommuConfig::default());
         i.fail_allocation(Some(2));
-        let b = i.dma_alloc(10, 64, &mut rng).unwrap();
+        let b = i.dma_alloc(10, 64).unwrap();
         let layout = Layout::new::<u64>();
         assert_eq!(i.state_alloc(layout).unwrap_err(), HalError::OutOfStateMemory { wanted: 8 });
         assert!(!i.failure_pending());

@@ -6,9 +6,13 @@ use crate::{
     fabric::Fabric,
     model::{Bus, DeviceModel, Reset, Step},
     pci::Effects,
+    trace::{Access, AccessKind},
 };
 use oorandom::Rand64;
-use std::time::{Duration, Instant};
+use std::{
+    ops::Range,
+    time::{Duration, Instant},
+};
 
 /// Virtual time that a read of the clock takes.
 const NOW_COST: Duration = Duration::from_nanos(20);
@@ -40,8 +44,6 @@ impl Default for QuietLimit {
 /// Where the world may let its devices run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Point {
-    /// Before or after a register access.
-    Access,
     Barrier,
     Relax,
     Idle,
@@ -82,8 +84,8 @@ pub(crate) struct State {
     quiet_since: Instant,
     /// Waits in a row in which nothing could run.
     still: u32,
-    /// The devices run on a thread of their own; only it gives out steps.
-    pub(crate) threaded: bool,
+    /// The devices run on a thread of their own, and at no other point.
+    threaded: bool,
 }
 
 impl State {
@@ -232,21 +234,35 @@ impl State {
         true
     }
 
+    /// Notes what a driver did to a register.
+    pub(crate) fn trace(&mut self, index: usize, bar: u8, offset: u64, kind: AccessKind) {
+        let at = self.machine.time.now();
+        self.machine.seats[index].trace.record(Access { at, bar, offset, kind });
+    }
+
+    /// Runs a number of steps that is drawn.
+    fn run_drawn(&mut self, steps: Range<u64>) -> bool {
+        let steps = self.machine.rng.rand_range(steps);
+        (0..steps).take_while(|_| self.step()).count() > 0
+    }
+
+    /// Lets the devices run before or after a register access.
+    pub(crate) fn run_at_access(&mut self) {
+        if !self.threaded {
+            self.run_drawn(0..3);
+        }
+    }
+
     /// Lets the devices run at a point of a driver's program. Fails when a wait can never end.
     pub(crate) fn run(&mut self, point: Point) -> Result<(), String> {
-        if self.threaded {
-            return Ok(());
-        }
-        let steps = match point {
-            Point::Access => self.machine.rng.rand_range(0..3),
-            Point::Barrier => self.machine.rng.rand_range(0..2),
-            Point::Relax => self.machine.rng.rand_range(1..5),
-            Point::Idle => self.machine.rng.rand_range(1..17),
+        let worked = match point {
+            Point::Barrier => {
+                self.run_drawn(0..2);
+                return Ok(());
+            }
+            Point::Relax => self.run_drawn(1..5),
+            Point::Idle => self.run_drawn(1..17),
         };
-        let worked = (0..steps).take_while(|_| self.step()).count() > 0;
-        if matches!(point, Point::Access | Point::Barrier) {
-            return Ok(());
-        }
         self.note_quiet()?;
         if worked || self.quiet_calls == 0 {
             self.still = 0;

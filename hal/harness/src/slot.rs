@@ -1,11 +1,12 @@
 //! One function in the world: what tests watch and break, and what a front end for a virtual machine needs.
 
 use crate::{
-    bus::{FaultRecord, InterruptHook},
+    bus::{FaultRecord, InterruptHook, Seat},
     fabric::LinkCounters,
     faults::Faults,
     iommu::Iommu,
     machine::Point,
+    model::Frame,
     trace::Access,
     world::World,
 };
@@ -13,7 +14,7 @@ use bareverbs_hal::{HalError, MapAccess, PAGE_SIZE, Segment};
 use std::ptr::NonNull;
 
 /// A function's place in the world; a cheap handle.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Slot {
     world: World,
     index: usize,
@@ -38,21 +39,20 @@ impl Slot {
         self.world.shared().run(point);
     }
 
-    /// Works on the function's memory.
-    pub(crate) fn with_iommu<R>(&self, go: impl FnOnce(&mut Iommu, &mut oorandom::Rand64) -> R) -> R {
-        let state = &mut *self.world.lock();
+    /// Works on the function's memory for a driver.
+    pub(crate) fn with_iommu<R>(&self, go: impl FnOnce(&mut Iommu) -> R) -> R {
+        let mut state = self.world.lock();
         state.machine.happened();
-        go(&mut state.machine.seats[self.index].iommu, &mut state.machine.rng)
+        go(&mut state.machine.seats[self.index].iommu)
+    }
+
+    /// Looks at what the machine keeps of the function.
+    fn with_seat<R>(&self, go: impl FnOnce(&mut Seat) -> R) -> R {
+        go(&mut self.world.lock().machine.seats[self.index])
     }
 
     pub(crate) fn violation(&self, what: String) {
-        self.world.lock().machine.seats[self.index].violation(what);
-    }
-
-    pub(crate) fn record(&self, access: impl FnOnce(std::time::Duration) -> Access) {
-        let mut state = self.world.lock();
-        let at = state.machine.time.now();
-        state.machine.seats[self.index].trace.record(access(at));
+        self.with_seat(|seat| seat.violation(what));
     }
 
     /// Reads a register as the bus does: 1, 2, 4 or 8 bytes in address order.
@@ -80,7 +80,7 @@ impl Slot {
 
     /// The address that a BAR was given in configuration space.
     pub fn bar_address(&self, bar: usize) -> u64 {
-        self.world.lock().machine.seats[self.index].config.bar_address(bar)
+        self.with_seat(|seat| seat.config.bar_address(bar))
     }
 
     /// The machine around the function is reset, or gone.
@@ -102,7 +102,7 @@ impl Slot {
         if !segment.addr.is_multiple_of(page) || !segment.len.is_multiple_of(page) {
             return Err(HalError::Misaligned);
         }
-        self.with_iommu(|iommu, _| {
+        self.with_iommu(|iommu| {
             if !iommu.space.is_free(segment) {
                 return Err(HalError::IommuWindow { addr: segment.addr });
             }
@@ -114,72 +114,72 @@ impl Slot {
 
     /// Takes the memory away that was mapped at `addr`. Tells its length, if there was any.
     pub fn unmap_at(&self, addr: u64) -> Option<u64> {
-        self.with_iommu(|iommu, _| iommu.space.remove(addr))
+        self.with_iommu(|iommu| iommu.space.remove(addr))
     }
 
     /// Sets who hears of interrupts.
     pub fn on_interrupt(&self, hook: Option<InterruptHook>) {
-        self.world.lock().machine.seats[self.index].interrupt_hook = hook;
+        self.with_seat(|seat| seat.interrupt_hook = hook);
     }
 
     /// How often an MSI-X vector was raised.
     pub fn interrupts(&self, vector: u16) -> u64 {
-        self.world.lock().machine.seats[self.index].interrupts.get(usize::from(vector)).copied().unwrap_or(0)
+        self.with_seat(|seat| seat.interrupts.get(usize::from(vector)).copied().unwrap_or(0))
     }
 
     /// What the driver did wrong, the first 1,000.
     pub fn violations(&self) -> Vec<String> {
-        self.world.lock().machine.seats[self.index].violations.clone()
+        self.with_seat(|seat| seat.violations.clone())
     }
 
     /// How often the driver did something wrong.
     pub fn violation_count(&self) -> u64 {
-        self.world.lock().machine.seats[self.index].violation_count
+        self.with_seat(|seat| seat.violation_count)
     }
 
     /// Accesses of the device that were refused, the first 1,000.
     pub fn dma_faults(&self) -> Vec<FaultRecord> {
-        self.world.lock().machine.seats[self.index].faults.clone()
+        self.with_seat(|seat| seat.faults.clone())
     }
 
     /// How many accesses of the device were refused.
     pub fn dma_fault_count(&self) -> u64 {
-        self.world.lock().machine.seats[self.index].fault_count
+        self.with_seat(|seat| seat.fault_count)
     }
 
     /// Bytes of DMA buffers that were not given back.
     pub fn dma_outstanding(&self) -> usize {
-        self.with_iommu(|iommu, _| iommu.dma_outstanding)
+        self.with_seat(|seat| seat.iommu.dma_outstanding)
     }
 
     /// Bytes of host-only memory that were not given back.
     pub fn state_outstanding(&self) -> usize {
-        self.with_iommu(|iommu, _| iommu.state_outstanding)
+        self.with_seat(|seat| seat.iommu.state_outstanding)
     }
 
     /// User mappings that were not given back.
     pub fn mappings_outstanding(&self) -> usize {
-        self.with_iommu(|iommu, _| iommu.mappings_outstanding())
+        self.with_seat(|seat| seat.iommu.mappings_outstanding())
     }
 
     /// Lets the n-th allocation or mapping from now on fail (1 is the next); `None` takes it back.
     pub fn fail_allocation(&self, n: Option<u64>) {
-        self.with_iommu(|iommu, _| iommu.fail_allocation(n));
+        self.with_seat(|seat| seat.iommu.fail_allocation(n));
     }
 
     /// Whether the failure asked for has not come yet: fewer allocations were made.
     pub fn failure_pending(&self) -> bool {
-        self.with_iommu(|iommu, _| iommu.failure_pending())
+        self.with_seat(|seat| seat.iommu.failure_pending())
     }
 
     /// Begins a new record of register accesses, or ends it.
     pub fn trace(&self, on: bool) {
-        self.world.lock().machine.seats[self.index].trace.set(on);
+        self.with_seat(|seat| seat.trace.set(on));
     }
 
     /// The register accesses since the last call.
     pub fn take_trace(&self) -> Vec<Access> {
-        self.world.lock().machine.seats[self.index].trace.take()
+        self.with_seat(|seat| seat.trace.take())
     }
 
     /// Takes a port's link down or up.
@@ -188,6 +188,14 @@ impl Slot {
         state.machine.fabric.set_link(self.index, port, up);
         state.wake_all();
         drop(state);
+        self.world.notify();
+    }
+
+    /// Lets a frame arrive at a port as if the other end had sent it, after the fabric's latency and without faults.
+    pub fn inject(&self, port: u8, frame: Frame) {
+        let state = &mut *self.world.lock();
+        let due = state.machine.time.now() + state.machine.fabric.latency;
+        state.machine.fabric.inject(self.index, port, due, frame);
         self.world.notify();
     }
 
@@ -203,6 +211,6 @@ impl Slot {
 
     /// Takes the function off the bus (reads give all-ones, writes are lost), or puts it back as it was.
     pub fn set_gone(&self, gone: bool) {
-        self.world.lock().machine.seats[self.index].gone = gone;
+        self.with_seat(|seat| seat.gone = gone);
     }
 }

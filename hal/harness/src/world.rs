@@ -15,6 +15,7 @@ use crate::{
     thread::ModelThread,
 };
 use std::{
+    fmt,
     fs::File,
     io::{self, BufWriter, Write},
     path::Path,
@@ -77,7 +78,7 @@ impl Shared {
         if self.threaded {
             return self.give_way(point);
         }
-        if self.state.is_poisoned() {
+        if self.state.is_poisoned() && panicking() {
             return;
         }
         let result = self.lock().run(point);
@@ -153,7 +154,7 @@ impl World {
             drop(state);
             panic!("{e}");
         }
-        let iommu = Iommu::new(self.0.iommu.clone(), &mut state.machine.rng);
+        let iommu = Iommu::new(self.0.iommu.clone(), state.machine.rng.rand_u64());
         let seat = Seat::new(ConfigSpace::new(identity.clone()), iommu, identity.msix_vectors);
         state.plug(model, seat);
         drop(state);
@@ -207,6 +208,12 @@ impl World {
         if self.0.shared.threaded {
             self.0.shared.wake.notify_all();
         }
+    }
+}
+
+impl fmt::Debug for World {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("World").finish_non_exhaustive()
     }
 }
 

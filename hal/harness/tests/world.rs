@@ -4,14 +4,15 @@ mod toy;
 
 use bareverbs_hal::{Dma, HalError, MapAccess, PciFunction, Platform};
 use bareverbs_harness::{
-    AccessKind, Clock, FaultReason, Function, QuietLimit, World,
+    AccessKind, Clock, FaultReason, Faults, Function, QuietLimit, World,
     model::{DmaFault, LinkKind},
 };
 use std::{
     alloc::Layout,
-    env,
+    env, fs,
     os::unix::process::ExitStatusExt,
     panic::{AssertUnwindSafe, catch_unwind},
+    path::Path,
     process::Command,
     ptr::NonNull,
     time::Duration,
@@ -295,6 +296,72 @@ fn a_function_that_is_gone_reads_all_ones() {
     assert_eq!(d.function.reset(), Err(HalError::Gone));
     d.function.set_gone(false);
     d.copy(1);
+}
+
+/// Sends over a cable with faults in one world and gives out its capture and counters.
+fn capture(seed: u64, path: &Path) -> (Vec<u8>, String) {
+    let faults = Faults { duplicate: 0.3, delay: 0.3, corrupt: 0.3, ..Faults::NONE };
+    let builder = World::builder().seed(seed).faults(faults);
+    let world = builder.capture(LinkKind::InfiniBand, path).unwrap().build();
+    let [a, b] = [0, 1].map(|_| Driver::new(world.plug(Echo::boxed(LinkKind::InfiniBand))));
+    // A copy tells the other device where frames go.
+    b.copy(1);
+    for n in 1..50 {
+        a.fill(n);
+        a.function.write64(&a.registers.from, a.from.addr);
+        a.function.write64(&a.registers.to, 0);
+        a.function.idle();
+    }
+    while b.function.link_counters(0).received < 49 {
+        world.idle();
+    }
+    world.stop().unwrap();
+    assert_eq!(a.function.link_counters(0).sent, 49);
+    (fs::read(path).unwrap(), format!("{:?}", world.links()))
+}
+
+#[test]
+fn captures_of_one_seed_are_identical() {
+    let path = env::temp_dir().join(format!("bareverbs-harness-{}.pcap", std::process::id()));
+    let (first, links) = capture(21, &path);
+    assert_eq!(first.len(), 24 + 49 * (16 + 16 + COPY));
+    assert_eq!((&first, &links), (&capture(21, &path).0, &capture(21, &path).1));
+    assert_ne!(first, capture(22, &path).0);
+    fs::remove_file(path).unwrap();
+}
+
+#[test]
+fn an_injected_frame_reaches_the_device() {
+    let d = driver(&World::new(14));
+    d.copy(1);
+    d.function.inject(0, vec![5; COPY]);
+    while d.last() != 0x0505_0505 {
+        d.function.idle();
+    }
+}
+
+#[test]
+#[should_panic(expected = "two InfiniBand functions are a cable")]
+fn a_third_infiniband_function_is_refused() {
+    let world = World::new(15);
+    (0..3).for_each(|_| drop(world.plug(Echo::boxed(LinkKind::InfiniBand))));
+}
+
+#[test]
+fn a_panic_of_a_model_names_the_seed_to_everybody() {
+    let world = World::new(4713);
+    let d = driver(&world);
+    world.set_filter(Some(Box::new(|_, _| panic!("stands for a mistake in a model"))));
+    d.function.write64(&d.registers.from, d.from.addr);
+    let first = catch_unwind(AssertUnwindSafe(|| {
+        d.function.write64(&d.registers.to, 0);
+        loop {
+            d.function.idle();
+        }
+    }));
+    assert!(first.is_err());
+    let message = panic_message(|| d.function.idle());
+    assert!(message.contains("a modelled device panicked (seed 4713)"), "{message}");
 }
 
 /// Runs one of this program's tests in a process of its own and tells the signal that ended it.
