@@ -260,7 +260,7 @@ impl Fabric {
             return;
         }
         for c in self.captures.iter_mut().filter(|c| c.kind() == kind) {
-            c.record(now, port, &frame);
+            c.record(now, from, &frame);
         }
         let counters = &mut self.ports[from].counters;
         let info = FrameInfo { function, port, kind, index: counters.sent, at: now };

@@ -47,14 +47,14 @@ impl Capture {
         self.kind
     }
 
-    /// Adds a frame. The first error ends the capture and is told by [`finish`](Self::finish).
-    pub(crate) fn record(&mut self, at: Duration, port: u8, frame: &[u8]) {
+    /// Adds a frame of a port (by its number among all). The first error ends the capture and is told by [`finish`](Self::finish).
+    pub(crate) fn record(&mut self, at: Duration, port: usize, frame: &[u8]) {
         if self.failed.is_none() {
             self.failed = self.try_record(at, port, frame).err();
         }
     }
 
-    fn try_record(&mut self, at: Duration, port: u8, frame: &[u8]) -> io::Result<()> {
+    fn try_record(&mut self, at: Duration, port: usize, frame: &[u8]) -> io::Result<()> {
         let erf = match self.kind {
             LinkKind::Ethernet => None,
             LinkKind::InfiniBand => Some(erf_header(at, port, frame.len())),
@@ -80,12 +80,12 @@ impl Capture {
 
 /// Timestamp in units of 2^-32 s, little-endian; type, flags (the interface in the low two bits); the rest big-endian:
 /// record length, loss counter, length on the wire.
-fn erf_header(at: Duration, port: u8, frame: usize) -> [u8; ERF_HEADER] {
+fn erf_header(at: Duration, port: usize, frame: usize) -> [u8; ERF_HEADER] {
     let fraction = (u64::from(at.subsec_nanos()) << 32) / 1_000_000_000;
     let mut h = [0; ERF_HEADER];
     h[0..8].copy_from_slice(&(at.as_secs() << 32 | fraction).to_le_bytes());
     h[8] = ERF_TYPE_INFINIBAND;
-    h[9] = ERF_VARYING_LENGTH | port & 3;
+    h[9] = ERF_VARYING_LENGTH | port as u8 & 3;
     h[10..12].copy_from_slice(&((frame + ERF_HEADER) as u16).to_be_bytes());
     h[14..16].copy_from_slice(&(frame as u16).to_be_bytes());
     h
