@@ -8,7 +8,12 @@ use anyhow::{Result, bail};
 pub fn fmt(bench: &Bench) -> Result<Tally> {
     component(bench, "fmt", "rustfmt")?;
     let mut tally = Tally::default();
-    tally.count(bench.shell.check(bench.workspace.cargo().args(["fmt", "--all", "--check"])).map(drop));
+    tally.count(
+        bench
+            .shell
+            .check(bench.workspace.cargo().args(["fmt", "--all", "--", "--check", "--color", "never"]))
+            .map(drop),
+    );
     Ok(tally)
 }
 
@@ -40,7 +45,7 @@ pub fn doc(bench: &Bench) -> Result<Tally> {
     for package in &bench.workspace.packages {
         let mut cargo = bench.workspace.cargo();
         cargo.env("RUSTDOCFLAGS", "-D warnings");
-        cargo.args(["doc", "--quiet", "--no-deps", "--document-private-items", "-p", &package.name]);
+        cargo.args(["doc", "--quiet", "--no-deps", "-p", &package.name]);
         tally.count(bench.shell.check(&mut cargo).map(drop));
     }
     Ok(tally)
