@@ -3,6 +3,13 @@
 import struct
 import sys
 
+# With times in microseconds, and in nanoseconds.
+MAGIC = {
+    bytes.fromhex("d4c3b2a1"): "<",
+    bytes.fromhex("a1b2c3d4"): ">",
+    bytes.fromhex("4d3cb2a1"): "<",
+    bytes.fromhex("a1b23c4d"): ">",
+}
 ETHERNET = 1
 ERF = 197
 
@@ -11,9 +18,9 @@ def frames(path, link_type):
     """Yields number (from 1, as tshark counts) and bytes of each frame; exits if the file is not of this link type."""
     with open(path, "rb") as file:
         data = file.read()
-    order = {b"\xd4\xc3\xb2\xa1": "<", b"\xa1\xb2\xc3\xd4": ">"}.get(data[:4])
+    order = MAGIC.get(data[:4])
     if order is None or len(data) < 24:
-        sys.exit(f"{path}: not a pcap file with microseconds")
+        sys.exit(f"{path}: not a pcap file")
     found = struct.unpack(order + "I", data[20:24])[0]
     if found != link_type:
         sys.exit(f"{path}: link type {found}, expected {link_type}")

@@ -48,6 +48,7 @@ const GROUPS: &[Group] = &[
     ("no-alloc", Host, gates::no_alloc::run),
     ("no-panic", Host, gates::no_panic::run),
     ("wire-judges", Host, wire::self_test),
+    ("wire-formats", Host, wire::formats),
     ("linux-boot", Qemu, linux::boot),
 ];
 
