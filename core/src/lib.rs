@@ -6,14 +6,17 @@
 #![cfg_attr(not(test), no_std)]
 
 pub mod attr;
+pub mod cq;
 mod error;
 mod event;
 pub mod gid;
 pub mod qp;
+pub mod srq;
 mod units;
 mod verbs;
 mod wc;
 pub mod wire;
+pub mod wq;
 mod wr;
 
 pub use attr::{
