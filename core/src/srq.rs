@@ -104,9 +104,9 @@ impl SrqSlots {
     }
 
     /// Poller: the request in slot `i` is done; gives its id back and frees the slot. `None`, and nothing changes, if
-    /// the slot is not with the device. `SHARED` says that other threads post or poll at the same time.
+    /// the slot is not with the device. `shared` says that other threads post or poll at the same time.
     #[inline(always)]
-    pub fn complete<const SHARED: bool>(&self, i: u32) -> Option<u64> {
+    pub fn complete(&self, i: u32, shared: bool) -> Option<u64> {
         if i >= self.len || self.slot(i).next.load(Acquire) != POSTED {
             return None;
         }
@@ -115,7 +115,7 @@ impl SrqSlots {
         let mut top = self.returned.load(Relaxed);
         loop {
             slot.next.store(top, Relaxed);
-            if !SHARED {
+            if !shared {
                 self.returned.store(i, Relaxed);
                 break;
             }
@@ -172,7 +172,7 @@ mod tests {
         // Six come back at once, in another order.
         let six: Vec<_> = q.device.drain(..6).collect();
         for place in six.iter().rev() {
-            assert_eq!(q.list.complete::<false>(place.slot), Some(u64::from(place.slot)));
+            assert_eq!(q.list.complete(place.slot, false), Some(u64::from(place.slot)));
         }
         assert_eq!((10..20).filter(|id| q.post(*id)).count(), 6);
     }
@@ -182,22 +182,22 @@ mod tests {
         let mut q = Queue::new(2);
         assert!(q.post(0xa) && q.post(0xb) && q.post(0xc) && !q.post(0xd));
         let (a, b) = (q.device[0].slot, q.device[1].slot);
-        assert_eq!(q.list.complete::<false>(b), Some(0xb));
+        assert_eq!(q.list.complete(b, false), Some(0xb));
         assert!(q.post(0xe) && !q.post(0xf));
-        assert_eq!(q.list.complete::<false>(a), Some(0xa));
+        assert_eq!(q.list.complete(a, false), Some(0xa));
         assert!(q.post(0xf));
-        let rest: Vec<_> = q.device.iter().skip(2).map(|p| q.list.complete::<false>(p.slot)).collect();
+        let rest: Vec<_> = q.device.iter().skip(2).map(|p| q.list.complete(p.slot, false)).collect();
         assert_eq!(rest, [Some(0xc), Some(0xe), Some(0xf)]);
     }
 
     #[test]
     fn a_slot_that_is_not_with_the_device_is_refused() {
         let mut q = Queue::new(2);
-        assert_eq!(q.list.complete::<false>(0), None);
-        assert_eq!(q.list.complete::<false>(4), None, "beyond the queue");
+        assert_eq!(q.list.complete(0, false), None);
+        assert_eq!(q.list.complete(4, false), None, "beyond the queue");
         assert!(q.post(1));
-        assert_eq!(q.list.complete::<false>(0), Some(1));
-        assert_eq!(q.list.complete::<false>(0), None, "twice");
+        assert_eq!(q.list.complete(0, false), Some(1));
+        assert_eq!(q.list.complete(0, false), None, "twice");
     }
 
     #[test]
@@ -218,7 +218,7 @@ mod tests {
             for receiver in receivers {
                 scope.spawn(move || {
                     for slot in receiver {
-                        let id = list.0.complete::<true>(slot).expect("posted");
+                        let id = list.0.complete(slot, true).expect("posted");
                         seen.fetch_add(id, Relaxed);
                     }
                 });

@@ -1,0 +1,228 @@
+//! Reading completion queue entries. PRM: "Completion Queue Entry (CQE)", "Completion with Error".
+//!
+//! An entry is read field by field through a raw pointer, once its owner bit said that it is there; nothing is
+//! borrowed in the ring.
+
+use bareverbs::{Completion, Lid, Qpn, WcFlags, WcOpcode, WcStatus};
+use bareverbs_mlx5_prm::{
+    cqe::{Cqe64, ErrCqe, OP_OWN, Syndrome, op_own, opcode, rqpn},
+    wqe,
+};
+use core::ptr::NonNull;
+
+/// The last 64 bytes of an entry.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Entry(pub(crate) NonNull<u8>);
+
+macro_rules! field {
+    ($self:ident, $layout:ident . $name:ident) => {
+        // SAFETY: whoever made the entry promised 64 bytes that the device is not writing; the layout has no alignment.
+        unsafe { (&raw const (*$self.0.cast::<$layout>().as_ptr()).$name).read() }
+    };
+}
+
+impl Entry {
+    /// The byte that says whether the entry is there. The device may be writing it.
+    #[inline(always)]
+    pub(crate) fn op_own(self) -> u8 {
+        // SAFETY: inside the entry; one volatile byte.
+        unsafe { self.0.add(OP_OWN).read_volatile() }
+    }
+
+    /// CQE opcode.
+    #[inline(always)]
+    pub(crate) fn opcode(self) -> u8 {
+        self.op_own() >> op_own::OPCODE_SHIFT
+    }
+
+    #[inline(always)]
+    pub(crate) fn user_index(self) -> u32 {
+        field!(self, Cqe64.srqn_uidx).get() & 0xff_ffff
+    }
+
+    /// Send opcode (requester) in the top byte, QPN below.
+    #[inline(always)]
+    pub(crate) fn sop_qpn(self) -> u32 {
+        field!(self, Cqe64.sop_drop_qpn).get()
+    }
+
+    #[inline(always)]
+    pub(crate) fn qpn(self) -> u32 {
+        self.sop_qpn() & 0xff_ffff
+    }
+
+    #[inline(always)]
+    pub(crate) fn wqe_counter(self) -> u32 {
+        u32::from(field!(self, Cqe64.wqe_counter).get())
+    }
+
+    #[inline(always)]
+    pub(crate) fn byte_cnt(self) -> u32 {
+        field!(self, Cqe64.byte_cnt).get()
+    }
+
+    #[inline(always)]
+    pub(crate) fn imm(self) -> u32 {
+        field!(self, Cqe64.imm_inval_pkey).get()
+    }
+
+    #[inline(always)]
+    pub(crate) fn flags_rqpn(self) -> u32 {
+        field!(self, Cqe64.flags_rqpn).get()
+    }
+
+    pub(crate) fn timestamp(self) -> u64 {
+        u64::from(field!(self, Cqe64.timestamp_h).get()) << 32 | u64::from(field!(self, Cqe64.timestamp_l).get())
+    }
+
+    pub(crate) fn vendor_err(self) -> u32 {
+        u32::from(field!(self, ErrCqe.vendor_err_synd))
+    }
+
+    /// Whether it completes a receive.
+    pub(crate) fn is_receive(self) -> bool {
+        matches!(self.opcode(), opcode::RESP_WR_IMM..=opcode::RESP_SEND_INV | opcode::RESP_ERR)
+    }
+
+    /// Whether it says that a request failed.
+    #[inline(always)]
+    pub(crate) fn is_error(self) -> bool {
+        matches!(self.opcode(), opcode::REQ_ERR | opcode::RESP_ERR)
+    }
+
+    /// How the request ended.
+    pub(crate) fn status(self) -> WcStatus {
+        if !self.is_error() {
+            return WcStatus::Success;
+        }
+        match Syndrome::from_raw(field!(self, ErrCqe.syndrome)) {
+            Syndrome::LocalLength => WcStatus::LocalLength,
+            Syndrome::LocalQpOperation => WcStatus::LocalQpOperation,
+            Syndrome::LocalProtection => WcStatus::LocalProtection,
+            Syndrome::WrFlush => WcStatus::WorkRequestFlushed,
+            Syndrome::MwBind => WcStatus::MemoryWindowBind,
+            Syndrome::BadResponse => WcStatus::BadResponse,
+            Syndrome::LocalAccess => WcStatus::LocalAccess,
+            Syndrome::RemoteInvalidRequest => WcStatus::RemoteInvalidRequest,
+            Syndrome::RemoteAccess => WcStatus::RemoteAccess,
+            Syndrome::RemoteOperation => WcStatus::RemoteOperation,
+            Syndrome::TransportRetryExceeded => WcStatus::RetryExceeded,
+            Syndrome::RnrRetryExceeded => WcStatus::RnrRetryExceeded,
+            Syndrome::RemoteAborted => WcStatus::RemoteAborted,
+            Syndrome::Unknown(_) => WcStatus::General,
+        }
+    }
+
+    /// What was done, as far as the entry tells; `None` if it makes no sense.
+    #[inline(always)]
+    pub(crate) fn work(self) -> Option<WcOpcode> {
+        match self.opcode() {
+            opcode::REQ | opcode::REQ_ERR => SEND_OPCODES[(self.sop_qpn() >> 24) as usize],
+            opcode::RESP_WR_IMM => Some(WcOpcode::RecvWriteImm),
+            opcode::RESP_SEND | opcode::RESP_SEND_IMM | opcode::RESP_SEND_INV | opcode::RESP_ERR => {
+                Some(WcOpcode::Recv)
+            }
+            _ => None,
+        }
+    }
+
+    /// A requester's success.
+    #[inline(always)]
+    pub(crate) fn sent(self, wr_id: u64, opcode: WcOpcode) -> Completion {
+        Completion {
+            wr_id,
+            byte_len: if brings_data(opcode) { self.byte_cnt() } else { 0 },
+            imm: 0,
+            qpn: Qpn::new(self.sop_qpn()),
+            src_qp: Qpn::new(0),
+            vendor_err: 0,
+            pkey_index: 0,
+            slid: Lid(0),
+            status: WcStatus::Success,
+            opcode,
+            flags: WcFlags::empty(),
+            sl: 0,
+            dlid_path_bits: 0,
+        }
+    }
+
+    /// A responder's success. `cqe_opcode` is one of the four; `infiniband` is all ones on an InfiniBand port and 0 on
+    /// Ethernet, where service level and LIDs do not exist.
+    #[inline(always)]
+    pub(crate) fn received(self, wr_id: u64, cqe_opcode: u8, pkey_index: u16, infiniband: u32) -> Completion {
+        let kind = &RECEIVES[(cqe_opcode & 7) as usize];
+        let rqpn = self.flags_rqpn();
+        let grh = rqpn >> rqpn::GRH_SHIFT & rqpn::GRH_MASK != 0;
+        Completion {
+            wr_id,
+            byte_len: self.byte_cnt(),
+            imm: self.imm() & kind.imm_mask,
+            qpn: Qpn::new(self.sop_qpn()),
+            src_qp: Qpn::new(rqpn),
+            vendor_err: 0,
+            pkey_index,
+            slid: Lid(field!(self, Cqe64.slid).get() & infiniband as u16),
+            status: WcStatus::Success,
+            opcode: kind.opcode,
+            flags: WcFlags::from_bits_retain(kind.flags | u8::from(grh) * WcFlags::GRH.bits()),
+            sl: (rqpn >> rqpn::SL_SHIFT & rqpn::SL_MASK & infiniband) as u8,
+            dlid_path_bits: field!(self, Cqe64.ml_path) & 0x7f & infiniband as u8,
+        }
+    }
+
+    /// A failure.
+    pub(crate) fn failed(self, wr_id: u64) -> Completion {
+        Completion {
+            wr_id,
+            qpn: Qpn::new(self.sop_qpn()),
+            vendor_err: self.vendor_err(),
+            status: self.status(),
+            opcode: self.work().unwrap_or_default(),
+            ..Completion::default()
+        }
+    }
+}
+
+/// Whether an operation of the requester brings data back.
+#[inline(always)]
+pub(crate) const fn brings_data(opcode: WcOpcode) -> bool {
+    matches!(opcode, WcOpcode::Read | WcOpcode::CompareSwap | WcOpcode::FetchAdd)
+}
+
+/// What a send opcode is to the user; `None` for those that this driver does not post.
+pub(crate) static SEND_OPCODES: [Option<WcOpcode>; 256] = {
+    let mut table = [None; 256];
+    table[wqe::opcode::SEND as usize] = Some(WcOpcode::Send);
+    table[wqe::opcode::SEND_IMM as usize] = Some(WcOpcode::Send);
+    table[wqe::opcode::SEND_INVAL as usize] = Some(WcOpcode::Send);
+    table[wqe::opcode::RDMA_WRITE as usize] = Some(WcOpcode::Write);
+    table[wqe::opcode::RDMA_WRITE_IMM as usize] = Some(WcOpcode::Write);
+    table[wqe::opcode::RDMA_READ as usize] = Some(WcOpcode::Read);
+    table[wqe::opcode::ATOMIC_CS as usize] = Some(WcOpcode::CompareSwap);
+    table[wqe::opcode::ATOMIC_FA as usize] = Some(WcOpcode::FetchAdd);
+    table
+};
+
+/// What a responder's CQE opcode says.
+struct Receive {
+    opcode: WcOpcode,
+    flags: u8,
+    imm_mask: u32,
+}
+
+static RECEIVES: [Receive; 8] = {
+    const fn row(opcode: WcOpcode, flags: WcFlags) -> Receive {
+        Receive { opcode, flags: flags.bits(), imm_mask: if flags.is_empty() { 0 } else { u32::MAX } }
+    }
+    const NOTHING: Receive = row(WcOpcode::Recv, WcFlags::empty());
+    let mut table = [NOTHING; 8];
+    table[opcode::RESP_WR_IMM as usize] = row(WcOpcode::RecvWriteImm, WcFlags::WITH_IMM);
+    table[opcode::RESP_SEND_IMM as usize] = row(WcOpcode::Recv, WcFlags::WITH_IMM);
+    table[opcode::RESP_SEND_INV as usize] = row(WcOpcode::Recv, WcFlags::WITH_INVALIDATE);
+    table
+};
+
+/// The flags and immediate of a successful receive, for whoever reads them one by one.
+pub(crate) fn receive_flags(cqe_opcode: u8) -> WcFlags {
+    WcFlags::from_bits_retain(RECEIVES[(cqe_opcode & 7) as usize].flags)
+}

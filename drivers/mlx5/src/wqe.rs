@@ -1,0 +1,328 @@
+//! Writing WQEs into a ring. PRM: "Work Request (WQE) Formats".
+//!
+//! Segments are written as big-endian words through raw pointers: the device reads the ring, so nothing is borrowed
+//! in it. Layouts and constants are those of [`bareverbs_mlx5_prm::wqe`]; the tests below compare the two.
+
+use bareverbs::Sge;
+use bareverbs_mlx5_prm::wqe::{BB, DS, INLINE, INVALID_LKEY, ctrl};
+use core::ptr::NonNull;
+
+/// Completion mode, solicited event and fence of each combination of [`bareverbs::SendFlags`].
+pub(crate) const FLAGS: [u8; 8] = {
+    let mut table = [0; 8];
+    let mut flags = 0;
+    while flags < 8 {
+        let signaled = if flags & 1 != 0 { ctrl::CQ_UPDATE } else { 0 };
+        let solicited = if flags & 2 != 0 { ctrl::SOLICITED } else { 0 };
+        let fence = if flags & 4 != 0 { ctrl::FENCE } else { 0 };
+        table[flags] = signaled | solicited | fence;
+        flags += 1;
+    }
+    table
+};
+
+/// The longest byte count of a segment; written as 0.
+pub(crate) const MAX_SEGMENT: u32 = 1 << 31;
+
+/// Writes 8 bytes, most significant first.
+///
+/// # Safety
+/// `at` is 8-byte aligned and valid for 8 bytes that nobody else uses.
+#[inline(always)]
+unsafe fn put(at: NonNull<u8>, value: u64) {
+    // SAFETY: the caller's promise.
+    unsafe { at.cast::<u64>().write(value.to_be()) }
+}
+
+/// Two dwords as one big-endian word.
+#[inline(always)]
+const fn pair(first: u32, second: u32) -> u64 {
+    (first as u64) << 32 | second as u64
+}
+
+/// Control segment. Gives back its first 8 bytes in memory order: the doorbell.
+///
+/// # Safety
+/// `at` is 16-byte aligned and valid for 16 bytes that nobody else uses.
+#[inline(always)]
+pub(crate) unsafe fn control(at: NonNull<u8>, index: u32, opcode: u8, qpn_ds: u32, flags: u8, general_id: u32) -> u64 {
+    let first = pair((index & 0xffff) << 8 | opcode as u32, qpn_ds).to_be();
+    // SAFETY: the caller's promise.
+    unsafe {
+        at.cast::<u64>().write(first);
+        put(at.add(8), pair(flags as u32, general_id));
+    }
+    first
+}
+
+/// Remote address segment.
+///
+/// # Safety
+/// As [`control`].
+#[inline(always)]
+pub(crate) unsafe fn remote(at: NonNull<u8>, addr: u64, rkey: u32) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        put(at, addr);
+        put(at.add(8), pair(rkey, 0));
+    }
+}
+
+/// Atomic segment.
+///
+/// # Safety
+/// As [`control`].
+#[inline(always)]
+pub(crate) unsafe fn atomic(at: NonNull<u8>, swap_add: u64, compare: u64) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        put(at, swap_add);
+        put(at.add(8), compare);
+    }
+}
+
+/// Data segment. A length of 2^31 is written as 0.
+///
+/// # Safety
+/// As [`control`].
+#[inline(always)]
+pub(crate) unsafe fn data(at: NonNull<u8>, sge: &Sge) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        put(at, pair(sge.length() & !INLINE, sge.lkey().0));
+        put(at.add(8), sge.addr());
+    }
+}
+
+/// Ends the list of a receive WQE that is not full.
+///
+/// # Safety
+/// As [`control`].
+#[inline(always)]
+pub(crate) unsafe fn end_of_list(at: NonNull<u8>) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        put(at, pair(0, INVALID_LKEY));
+        put(at.add(8), 0);
+    }
+}
+
+/// Next segment of a receive WQE in a shared queue.
+///
+/// # Safety
+/// As [`control`].
+#[inline(always)]
+pub(crate) unsafe fn next(at: NonNull<u8>, next: u32) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        put(at, pair(next & 0xffff, 0));
+        put(at.add(8), 0);
+    }
+}
+
+/// Where in a ring the next segment goes.
+#[derive(Clone, Copy)]
+pub(crate) struct Cursor {
+    pub(crate) at: NonNull<u8>,
+    start: NonNull<u8>,
+    end: NonNull<u8>,
+}
+
+impl Cursor {
+    /// # Safety
+    /// `start..end` is a ring of whole basic blocks, `at` a segment inside or its end.
+    #[inline(always)]
+    pub(crate) unsafe fn new(at: NonNull<u8>, start: NonNull<u8>, end: NonNull<u8>) -> Self {
+        Self { at: if at == end { start } else { at }, start, end }
+    }
+
+    /// One segment further, wrapping.
+    #[inline(always)]
+    pub(crate) fn advance(&mut self) {
+        // SAFETY: `at` is a segment inside the ring, so the next is inside or its end.
+        let next = unsafe { self.at.add(DS) };
+        self.at = if next == self.end { self.start } else { next };
+    }
+
+    /// Header of inline data at the cursor, which does not move.
+    ///
+    /// # Safety
+    /// The segment belongs to the WQE that is written.
+    #[inline(always)]
+    pub(crate) unsafe fn inline_header(&self, len: u32) {
+        // SAFETY: the caller's promise; segments are 16-byte aligned.
+        unsafe { self.at.cast::<u32>().write((INLINE | len).to_be()) }
+    }
+
+    /// Copies inline bytes behind the header at the cursor, `offset` bytes of data after its beginning, wrapping.
+    ///
+    /// # Safety
+    /// The room belongs to the WQE that is written.
+    #[inline(always)]
+    pub(crate) unsafe fn inline_bytes(&self, offset: usize, bytes: &[u8]) {
+        let skip = 4 + offset;
+        let room = self.end.as_ptr() as usize - self.at.as_ptr() as usize;
+        // SAFETY: the first part ends before the ring does; what wraps begins at its start. The caller answers for
+        // the room.
+        unsafe {
+            if skip + bytes.len() <= room {
+                copy(self.at.add(skip), bytes);
+            } else {
+                copy_wrapped(self.at, self.start, room, skip, bytes);
+            }
+        }
+    }
+}
+
+/// Copies bytes that wrap at the ring's end, `room` bytes behind `at`.
+///
+/// # Safety
+/// As [`Cursor::inline_bytes`].
+#[cold]
+#[inline(never)]
+unsafe fn copy_wrapped(at: NonNull<u8>, start: NonNull<u8>, room: usize, skip: usize, bytes: &[u8]) {
+    for (i, byte) in bytes.iter().enumerate() {
+        let offset = skip + i;
+        // SAFETY: inside the ring on either side of its end.
+        unsafe { if offset < room { at.add(offset) } else { start.add(offset - room) }.write(*byte) }
+    }
+}
+
+/// Copies a few bytes without a call: 16 at a time, the last 16 overlapping the ones before.
+///
+/// # Safety
+/// `to` is valid for `bytes.len()` bytes.
+#[inline(always)]
+unsafe fn copy(to: NonNull<u8>, bytes: &[u8]) {
+    let (from, len) = (bytes.as_ptr(), bytes.len());
+    // SAFETY: every piece lies inside the two ranges.
+    unsafe {
+        let piece = |offset: usize| {
+            let v = from.add(offset).cast::<u128>().read_unaligned();
+            to.add(offset).cast::<u128>().write_unaligned(v);
+        };
+        if len >= 16 {
+            let last = len - 16;
+            let mut offset = 0;
+            while offset < last {
+                piece(offset);
+                offset += 16;
+            }
+            piece(last);
+        } else if len >= 8 {
+            let (a, b) = (from.cast::<u64>().read_unaligned(), from.add(len - 8).cast::<u64>().read_unaligned());
+            to.cast::<u64>().write_unaligned(a);
+            to.add(len - 8).cast::<u64>().write_unaligned(b);
+        } else {
+            for i in 0..len {
+                to.add(i).write(*from.add(i));
+            }
+        }
+    }
+}
+
+/// Basic blocks of a WQE of `ds` segments.
+#[inline(always)]
+pub(crate) const fn blocks(ds: u32) -> u32 {
+    ds.div_ceil((BB / DS) as u32)
+}
+
+/// Segments of `len` bytes of inline data and their header; none if there are no bytes.
+#[inline(always)]
+pub(crate) const fn inline_segments(len: u32) -> u32 {
+    if len == 0 { 0 } else { (len + 4).div_ceil(DS as u32) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bareverbs::Lkey;
+    use bareverbs_mlx5_prm::wqe;
+    use zerocopy::FromBytes;
+
+    #[repr(align(64))]
+    struct Ring([u8; 256]);
+
+    fn ring() -> (std::boxed::Box<Ring>, NonNull<u8>) {
+        let mut ring = std::boxed::Box::new(Ring([0xee; 256]));
+        let p = NonNull::new(ring.0.as_mut_ptr()).unwrap();
+        (ring, p)
+    }
+
+    // The bytes that libmlx5 (rdma-core 56.1) writes for its first RDMA WRITE on QP 0x100: 64 bytes at 0x11223344_55667788
+    // with lkey 0x1234 to 0x10000000 with rkey 0x4321, signaled.
+    #[test]
+    fn an_rdma_write_has_the_bytes_that_libmlx5_writes() {
+        let (ring, p) = ring();
+        // SAFETY: the ring is 256 bytes, aligned, and only used here.
+        unsafe {
+            control(p, 0, wqe::opcode::RDMA_WRITE, 0x100 << 8 | 3, FLAGS[1], 0);
+            remote(p.add(16), 0x1000_0000, 0x4321);
+            data(p.add(32), &Sge::from_raw(0x1122_3344_5566_7788, 64, Lkey(0x1234)));
+        }
+        #[rustfmt::skip]
+        let bytes = [
+            0, 0, 0, 0x08,  0, 1, 0, 3,  0, 0, 0, 0x08,  0, 0, 0, 0,
+            0, 0, 0, 0, 0x10, 0, 0, 0,  0, 0, 0x43, 0x21,  0, 0, 0, 0,
+            0, 0, 0, 64,  0, 0, 0x12, 0x34,  0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x88,
+        ];
+        assert_eq!(ring.0[..48], bytes);
+        assert_eq!(ring.0[48], 0xee);
+    }
+
+    #[test]
+    fn segments_agree_with_the_manual() {
+        let (ring, p) = ring();
+        // SAFETY: the ring is 256 bytes, aligned, and only used here.
+        let doorbell = unsafe {
+            let doorbell = control(p, 0x1_0203, 0x0b, 0xabcdef << 8 | 5, FLAGS[7], 0x0102_0304);
+            atomic(p.add(16), 0x1112, 0x1314);
+            end_of_list(p.add(32));
+            next(p.add(48), 0x5_1516);
+            data(p.add(64), &Sge::from_raw(9, MAX_SEGMENT, Lkey(7)));
+            doorbell
+        };
+        let (c, rest) = wqe::CtrlSeg::read_from_prefix(&ring.0[..]).unwrap();
+        assert_eq!((c.opmod_idx_opcode.get(), c.qpn_ds.get()), (0x02_030b, 0xabcd_ef05));
+        assert_eq!(c.fm_ce_se, ctrl::CQ_UPDATE | ctrl::SOLICITED | ctrl::FENCE);
+        assert_eq!((c.signature, c.dci_stream_channel_id.get(), c.general_id.get()), (0, 0, 0x0102_0304));
+        assert_eq!(doorbell.to_ne_bytes(), ring.0[..8]);
+        let (a, rest) = wqe::AtomicSeg::read_from_prefix(rest).unwrap();
+        assert_eq!((a.swap_add.get(), a.compare.get()), (0x1112, 0x1314));
+        let (d, rest) = wqe::DataSeg::read_from_prefix(rest).unwrap();
+        assert_eq!((d.byte_count.get(), d.lkey.get(), d.addr.get()), (0, INVALID_LKEY, 0));
+        let (n, rest) = wqe::SrqNextSeg::read_from_prefix(rest).unwrap();
+        assert_eq!((n.next_wqe_index.get(), n.reserved0, n.signature, n.reserved1), (0x1516, [0; 2], 0, [0; 11]));
+        let (d, _) = wqe::DataSeg::read_from_prefix(rest).unwrap();
+        assert_eq!((d.byte_count.get(), d.lkey.get(), d.addr.get()), (0, 7, 9));
+    }
+
+    #[test]
+    fn inline_bytes_of_every_length_at_every_place() {
+        let source: std::vec::Vec<u8> = (1..=200).collect();
+        for segment in 0..16 {
+            for len in 0..=180usize {
+                let (ring, p) = ring();
+                let expect = |i: usize| (segment * DS + 4 + i) % 256;
+                // SAFETY: the ring is 256 bytes, aligned, and only used here.
+                unsafe {
+                    let cursor = Cursor::new(p.add(segment * DS), p, p.add(256));
+                    cursor.inline_header(len as u32);
+                    cursor.inline_bytes(0, &source[..len / 3]);
+                    cursor.inline_bytes(len / 3, &source[len / 3..len]);
+                }
+                for i in 0..len {
+                    assert_eq!(ring.0[expect(i)], source[i], "segment {segment}, byte {i} of {len}");
+                }
+                assert_eq!(ring.0[expect(len)], 0xee, "nothing behind the end");
+                assert_eq!(ring.0[segment * DS..][..4], (INLINE | len as u32).to_be_bytes());
+            }
+        }
+    }
+
+    #[test]
+    fn sizes() {
+        assert_eq!([1, 4, 5, 8, 9].map(blocks), [1, 1, 2, 2, 3]);
+        assert_eq!([0, 1, 12, 13, 28, 29, 32].map(inline_segments), [0, 1, 1, 2, 2, 3, 3]);
+    }
+}
