@@ -131,7 +131,7 @@ impl Entry {
     pub(crate) fn sent(self, wr_id: u64, opcode: WcOpcode) -> Completion {
         Completion {
             wr_id,
-            byte_len: if brings_data(opcode) { self.byte_cnt() } else { 0 },
+            byte_len: self.sent_len(opcode),
             imm: 0,
             qpn: Qpn::new(self.sop_qpn()),
             src_qp: Qpn::new(0),
@@ -143,6 +143,16 @@ impl Entry {
             flags: WcFlags::empty(),
             sl: 0,
             dlid_path_bits: 0,
+        }
+    }
+
+    /// Bytes that a requester's success brought back.
+    #[inline(always)]
+    pub(crate) fn sent_len(self, opcode: WcOpcode) -> u32 {
+        match opcode {
+            WcOpcode::Read => self.byte_cnt(),
+            WcOpcode::CompareSwap | WcOpcode::FetchAdd => 8,
+            _ => 0,
         }
     }
 
@@ -183,12 +193,6 @@ impl Entry {
     }
 }
 
-/// Whether an operation of the requester brings data back.
-#[inline(always)]
-pub(crate) const fn brings_data(opcode: WcOpcode) -> bool {
-    matches!(opcode, WcOpcode::Read | WcOpcode::CompareSwap | WcOpcode::FetchAdd)
-}
-
 /// What a send opcode is to the user; `None` for those that this driver does not post.
 pub(crate) static SEND_OPCODES: [Option<WcOpcode>; 256] = {
     let mut table = [None; 256];
@@ -221,8 +225,3 @@ static RECEIVES: [Receive; 8] = {
     table[opcode::RESP_SEND_INV as usize] = row(WcOpcode::Recv, WcFlags::WITH_INVALIDATE);
     table
 };
-
-/// The flags and immediate of a successful receive, for whoever reads them one by one.
-pub(crate) fn receive_flags(cqe_opcode: u8) -> WcFlags {
-    WcFlags::from_bits_retain(RECEIVES[(cqe_opcode & 7) as usize].flags)
-}

@@ -8,11 +8,17 @@
 
 mod cmd;
 mod counted;
+mod cq_ring;
+mod cqe;
 mod error;
 mod hca;
 mod mailbox;
 mod policy;
 mod registers;
+mod rq;
+mod sq;
 mod table;
+mod target;
+mod wqe;
 
 pub use policy::{Local, Policy, Shared};

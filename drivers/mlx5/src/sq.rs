@@ -161,7 +161,9 @@ impl SendRing {
         let ds = head.segments
             + match wr.payload {
                 Payload::Sges(sges) => self.gather(cursor, sges)?,
-                Payload::Inline(bytes) => self.inline(cursor, head.reads, bytes.len(), core::slice::from_ref(&bytes))?,
+                Payload::Inline(bytes) => {
+                    self.inline(cursor, head.reads, bytes.len(), core::slice::from_ref(&bytes))?
+                }
                 Payload::InlineGather(parts) => {
                     let len = parts.iter().fold(0usize, |sum, part| sum.saturating_add(part.len()));
                     self.inline(cursor, head.reads, len, parts)?
@@ -169,8 +171,7 @@ impl SendRing {
             };
         let flags = FLAGS[(wr.flags.bits() & 7) as usize] | self.signal;
         // SAFETY: the block's first segment.
-        self.doorbell =
-            unsafe { wqe::control(wqe, self.block, head.opcode, self.qpn | ds, flags, head.general_id) };
+        self.doorbell = unsafe { wqe::control(wqe, self.block, head.opcode, self.qpn | ds, flags, head.general_id) };
         self.posted = self.posted.wrapping_add(1);
         queue.record(self.block, wr.wr_id, self.posted);
         self.newest = self.block;

@@ -1,0 +1,348 @@
+//! The consuming side of a completion queue.
+
+use crate::{
+    cqe::{Entry, SEND_OPCODES},
+    table::Table,
+    target::Target,
+};
+use bareverbs::{Completion, PollError, Qpn, cq::Consumer};
+use bareverbs_hal::Dma;
+use bareverbs_mlx5_prm::{
+    cqe::{OP_OWN, op_own, opcode},
+    registers::doorbell_record,
+};
+use core::{
+    ptr::NonNull,
+    sync::atomic::{AtomicU32, Ordering},
+};
+
+/// Parts of `op_own` that tell whether the entry is there and what it is.
+const KIND: u8 = !op_own::SOLICITED;
+/// What is left of a responder's `op_own` beside its opcode: format and owner.
+const LOW: u8 = 0xf & KIND;
+const RESPONDER: core::ops::RangeInclusive<u8> = opcode::RESP_WR_IMM..=opcode::RESP_SEND_INV;
+
+/// The entries of a ring, whose memory somebody else owns.
+#[derive(Clone, Copy)]
+pub(crate) struct Ring {
+    /// The last 64 bytes of entry 0.
+    first: NonNull<u8>,
+    /// Log of the number of entries.
+    pub(crate) log: u32,
+    /// Log of the bytes of an entry: 6 or 7.
+    pub(crate) log_stride: u32,
+}
+
+impl Ring {
+    /// # Safety
+    /// `start` is valid for `1 << log` entries of `1 << log_stride` bytes for as long as the ring is used.
+    pub(crate) unsafe fn new(start: NonNull<u8>, log: u32, log_stride: u32) -> Self {
+        // SAFETY: inside the first entry.
+        let first = unsafe { start.add((1 << log_stride) - 64) };
+        Self { first, log, log_stride }
+    }
+
+    /// The entry that a consumer stands at.
+    #[inline(always)]
+    pub(crate) fn entry(&self, at: Consumer) -> Entry {
+        let slot = (at.index() & ((1 << self.log) - 1)) as usize;
+        // SAFETY: the slot is masked to the ring.
+        Entry(unsafe { self.first.add(slot << self.log_stride) })
+    }
+
+    /// Whether the device has written the entry at a position.
+    pub(crate) fn is_new(&self, at: Consumer) -> bool {
+        let op_own = self.entry(at).op_own();
+        op_own & op_own::OWNER == at.owner() && op_own >> op_own::OPCODE_SHIFT != opcode::INVALID
+    }
+
+    /// Makes every entry say that it is not there, whatever the memory held.
+    pub(crate) fn invalidate(&self) {
+        for index in 0..1 << self.log {
+            let entry = self.entry(Consumer::at(self.log, index));
+            // SAFETY: the owner byte of an entry; the device does not know the ring yet.
+            unsafe { entry.0.add(OP_OWN).write(opcode::INVALID << op_own::OPCODE_SHIFT | op_own::OWNER) };
+        }
+    }
+
+    /// Copies an entry to a position of another ring, or of this one, and gives it the owner bit of that place.
+    pub(crate) fn copy(&self, from: Consumer, to_ring: &Ring, to: Consumer) {
+        let (source, target) = (self.entry(from).0, to_ring.entry(to).0);
+        let len = 1 << self.log_stride;
+        debug_assert_eq!(self.log_stride, to_ring.log_stride);
+        // SAFETY: whole entries of two rings of the same stride, which the device has written and does not write now.
+        unsafe {
+            let before = len - 64;
+            core::ptr::copy(source.sub(before).as_ptr(), target.sub(before).as_ptr(), len);
+            let owner = target.add(OP_OWN);
+            owner.write(owner.read() & !op_own::OWNER | to.owner());
+        }
+    }
+}
+
+/// What came of an entry.
+enum Taken {
+    /// A completion.
+    Done(Completion),
+    /// There is none yet.
+    Empty,
+    /// The entry tells of no request.
+    Bad(PollError),
+}
+
+/// A completion that a view shows.
+#[derive(Clone, Copy)]
+pub(crate) struct Shown {
+    pub(crate) entry: Entry,
+    pub(crate) wr_id: u64,
+}
+
+/// A CQ's ring and where its one consumer stands.
+pub(crate) struct CqRing {
+    pub(crate) ring: Ring,
+    pub(crate) consumer: Consumer,
+    /// The newest entry that was taken is still read by a view, so the device must not get it back.
+    held: bool,
+    /// Empty polls.
+    idle: u32,
+    /// Doorbell record: consumer index, and the dword that arms.
+    record: NonNull<[AtomicU32; 2]>,
+    /// All ones on an InfiniBand port, 0 on Ethernet.
+    infiniband: u32,
+    /// Other threads post to the SRQs meanwhile.
+    shared: bool,
+}
+
+// SAFETY: the ring's memory is reached by one consumer at a time, which holds this exclusively.
+unsafe impl Send for CqRing {}
+
+impl CqRing {
+    /// # Safety
+    /// `ring` and `record` are valid for as long as this is used, and nobody else but the device touches them.
+    pub(crate) unsafe fn new(ring: Ring, record: NonNull<[AtomicU32; 2]>, infiniband: bool, shared: bool) -> Self {
+        Self {
+            ring,
+            consumer: Consumer::new(ring.log),
+            held: false,
+            idle: 0,
+            record,
+            infiniband: if infiniband { u32::MAX } else { 0 },
+            shared,
+        }
+    }
+
+    /// A dword of the doorbell record.
+    #[inline(always)]
+    fn record(&self, offset: usize) -> &AtomicU32 {
+        // SAFETY: valid for as long as this is (promise of `new`).
+        let [consumer, arm] = unsafe { self.record.as_ref() };
+        if offset == doorbell_record::CQ_SET_CI { consumer } else { arm }
+    }
+
+    /// The consumer index as the device is told it.
+    pub(crate) fn index(&self) -> u32 {
+        self.consumer.index() & 0xff_ffff
+    }
+
+    /// Tells the device how far the ring was consumed.
+    #[inline(always)]
+    pub(crate) fn publish(&self) {
+        let index = self.consumer.index().wrapping_sub(self.held.into()) & 0xff_ffff;
+        // Release: entries were read before the device may overwrite them.
+        self.record(doorbell_record::CQ_SET_CI).store(index.to_be(), Ordering::Release);
+    }
+
+    /// Writes the dword that arms.
+    pub(crate) fn write_arm(&self, value: u32) {
+        self.record(doorbell_record::CQ_ARM).store(value.to_be(), Ordering::Release);
+    }
+
+    /// Takes up to `out.len()` completions.
+    #[inline(always)]
+    pub(crate) fn poll<H: Dma>(
+        &mut self,
+        users: &Table<Target>,
+        hal: &H,
+        out: &mut [Completion],
+    ) -> Result<usize, PollError> {
+        let stride = 1usize << self.ring.log_stride;
+        let mut entry = self.ring.entry(self.consumer);
+        let mut owner = self.consumer.owner();
+        let mut left = (1u32 << self.ring.log) - self.consumer.slot();
+        let mut taken = 0u32;
+        let mut result = Ok(());
+        for place in out.iter_mut() {
+            let kind = (entry.op_own() ^ owner) & KIND;
+            if kind & op_own::OWNER != 0 {
+                break;
+            }
+            hal.dma_rmb();
+            match self.take(users, entry, kind) {
+                Taken::Done(completion) => *place = completion,
+                Taken::Empty => break,
+                Taken::Bad(error) => {
+                    // Told when it comes first.
+                    if taken == 0 {
+                        taken = 1;
+                        result = Err(error);
+                    }
+                    break;
+                }
+            }
+            taken += 1;
+            left -= 1;
+            if left == 0 {
+                left = 1 << self.ring.log;
+                owner ^= op_own::OWNER;
+                entry = Entry(self.ring.first);
+            } else {
+                // SAFETY: `left` entries remain before the ring's end.
+                entry = Entry(unsafe { entry.0.add(stride) });
+            }
+        }
+        if taken != 0 {
+            self.consumer = self.consumer.plus(taken);
+            self.held = false;
+            self.publish();
+        }
+        result.map(|()| taken as usize)
+    }
+
+    /// Counts an empty poll; whether the device is due for service.
+    #[inline(always)]
+    pub(crate) fn count_idle(&mut self) -> bool {
+        self.idle = self.idle.wrapping_add(1);
+        self.idle & 0xfff == 0
+    }
+
+    /// Makes a completion of an entry that is there, and retires its request.
+    #[inline(always)]
+    fn take(&self, users: &Table<Target>, entry: Entry, kind: u8) -> Taken {
+        let sop_qpn = entry.sop_qpn();
+        let target = users.get(entry.user_index());
+        // SAFETY: QPs leave the table before they go, and this CQ's lock is taken for that.
+        let Some(target) = (unsafe { target.as_ref() }) else { return self.odd(None, entry) };
+        if target.qpn.load(Ordering::Relaxed) != sop_qpn & 0xff_ffff {
+            return self.odd(None, entry);
+        }
+        if kind == opcode::REQ {
+            let (Some(opcode), Some(wr_id)) =
+                (SEND_OPCODES[(sop_qpn >> 24) as usize], target.send.complete(entry.wqe_counter()))
+            else {
+                return Taken::Bad(PollError::BadEntry);
+            };
+            return Taken::Done(entry.sent(wr_id, opcode));
+        }
+        let cqe_opcode = kind >> op_own::OPCODE_SHIFT;
+        if !RESPONDER.contains(&cqe_opcode) || kind & LOW != 0 {
+            return self.odd(Some(target), entry);
+        }
+        let Some(wr_id) = self.receive(target, entry) else { return Taken::Bad(PollError::BadEntry) };
+        let pkey_index = target.pkey_index.load(Ordering::Relaxed);
+        Taken::Done(entry.received(wr_id, cqe_opcode, pkey_index, self.infiniband))
+    }
+
+    /// Retires the receive that an entry names.
+    #[inline(always)]
+    fn receive(&self, target: &Target, entry: Entry) -> Option<u64> {
+        match target.srq {
+            // SAFETY: a QP holds its SRQ, so the slots live as long as the target.
+            Some(slots) => unsafe { slots.as_ref() }.complete(entry.wqe_counter(), self.shared),
+            None => target.recv.complete(),
+        }
+    }
+
+    /// The entries that do not come every day: failed requests, and what makes no sense.
+    #[cold]
+    #[inline(never)]
+    fn odd(&self, target: Option<&Target>, entry: Entry) -> Taken {
+        if entry.opcode() == opcode::INVALID {
+            return Taken::Empty;
+        }
+        let Some(target) = target else { return Taken::Bad(PollError::UnknownQp(Qpn::new(entry.qpn()))) };
+        let wr_id = match entry.opcode() {
+            opcode::REQ_ERR => target.send.complete(entry.wqe_counter()),
+            opcode::RESP_ERR => self.receive(target, entry),
+            _ => None,
+        };
+        match wr_id {
+            Some(wr_id) => Taken::Done(entry.failed(wr_id)),
+            None => Taken::Bad(PollError::BadEntry),
+        }
+    }
+
+    /// Takes the next completion for a view to show.
+    #[inline(always)]
+    pub(crate) fn advance<H: Dma>(&mut self, users: &Table<Target>, hal: &H) -> Result<Option<Shown>, PollError> {
+        let entry = self.ring.entry(self.consumer);
+        let kind = (entry.op_own() ^ self.consumer.owner()) & KIND;
+        if kind & op_own::OWNER != 0 {
+            return Ok(None);
+        }
+        hal.dma_rmb();
+        let result = match self.take(users, entry, kind) {
+            Taken::Done(completion) => Ok(Some(Shown { entry, wr_id: completion.wr_id })),
+            Taken::Empty => return Ok(None),
+            Taken::Bad(error) => Err(error),
+        };
+        self.consumer = self.consumer.plus(1);
+        self.held = result.is_ok();
+        self.publish();
+        result
+    }
+
+    /// A view has ended: the entry that it read goes back to the device.
+    pub(crate) fn end_view(&mut self) {
+        if self.held {
+            self.held = false;
+            self.publish();
+        }
+    }
+
+    /// Takes out all completions of the QP at a user index, and gives the slots of an SRQ back that they held.
+    pub(crate) fn sweep<H: Dma>(&mut self, hal: &H, user_index: u32, target: &Target) {
+        let ring = self.ring;
+        let shared = self.shared;
+        self.consumer = self.consumer.sweep(
+            &mut (),
+            |(), at| ring.is_new(at),
+            |(), at| {
+                hal.dma_rmb();
+                let entry = ring.entry(at);
+                if entry.user_index() != user_index || entry.qpn() != target.qpn.load(Ordering::Relaxed) {
+                    return false;
+                }
+                if let (true, Some(slots)) = (entry.is_receive(), target.srq) {
+                    // SAFETY: a QP holds its SRQ, so the slots live as long as the target.
+                    unsafe { slots.as_ref() }.complete(entry.wqe_counter(), shared);
+                }
+                true
+            },
+            |(), from, to| ring.copy(from, &ring, to),
+        );
+        self.publish();
+    }
+
+    /// Entries that the device has written and nobody has taken.
+    pub(crate) fn unpolled(&self) -> u32 {
+        (0..1 << self.ring.log).find(|n| !self.ring.is_new(self.consumer.plus(*n))).unwrap_or(1 << self.ring.log)
+    }
+
+    /// Goes over to another ring once the device has: copies the unpolled entries there, up to the one that says that
+    /// the old ring ended. The device counts that one, so the others move one place on. `false`, and nothing changes,
+    /// if it has not come yet.
+    pub(crate) fn switch(&mut self, new: Ring) -> bool {
+        let old = self.ring;
+        let unpolled = self.unpolled();
+        let last = (0..unpolled).find(|n| old.entry(self.consumer.plus(*n)).opcode() == opcode::RESIZE_CQ);
+        let Some(last) = last else { return false };
+        let begin = Consumer::at(new.log, self.consumer.index().wrapping_add(1));
+        for n in 0..last {
+            old.copy(self.consumer.plus(n), &new, begin.plus(n));
+        }
+        self.ring = new;
+        self.consumer = begin;
+        self.publish();
+        true
+    }
+}
