@@ -84,11 +84,11 @@ pub mod ctrl {
     pub const CE_MASK: u8 = 3 << 2;
     /// Fence: wait for earlier local invalidations and UMRs only.
     pub const FENCE_INITIATOR_SMALL: u8 = 1 << 5;
-    /// Fence: wait for earlier RDMA READs and atomics (the verbs' fence).
+    /// Fence: wait for earlier RDMA READs and atomics.
     pub const FENCE: u8 = 2 << 5;
     /// Fence: wait for everything earlier.
     pub const FENCE_STRONG_ORDERING: u8 = 3 << 5;
-    /// Fence: small fence and fence.
+    /// Fence: small fence and fence; what libmlx5 and Linux ask for as the verbs' fence.
     pub const FENCE_SMALL_AND_FENCE: u8 = 4 << 5;
     /// Mask of the fence mode.
     pub const FENCE_MASK: u8 = 7 << 5;
@@ -249,6 +249,8 @@ pub struct UmrCtrlSeg {
 
 /// Bits of [`UmrCtrlSeg::flags`].
 pub mod umr {
+    /// Fail unless the key belongs to this QP.
+    pub const CHECK_QPN: u8 = 1 << 3;
     /// The translation is written at [`translation_offset`](super::UmrCtrlSeg::translation_offset).
     pub const TRANSLATION_OFFSET_EN: u8 = 1 << 4;
     /// Fail if the key is free.
