@@ -14,7 +14,7 @@ pub(crate) const FLAGS: [u8; 8] = {
     while flags < 8 {
         let signaled = if flags & 1 != 0 { ctrl::CQ_UPDATE } else { 0 };
         let solicited = if flags & 2 != 0 { ctrl::SOLICITED } else { 0 };
-        let fence = if flags & 4 != 0 { ctrl::FENCE } else { 0 };
+        let fence = if flags & 4 != 0 { ctrl::FENCE_SMALL_AND_FENCE } else { 0 };
         table[flags] = signaled | solicited | fence;
         flags += 1;
     }
@@ -284,7 +284,7 @@ mod tests {
         };
         let (c, rest) = wqe::CtrlSeg::read_from_prefix(&ring.0[..]).unwrap();
         assert_eq!((c.opmod_idx_opcode.get(), c.qpn_ds.get()), (0x02_030b, 0xabcd_ef05));
-        assert_eq!(c.fm_ce_se, ctrl::CQ_UPDATE | ctrl::SOLICITED | ctrl::FENCE);
+        assert_eq!(c.fm_ce_se, ctrl::CQ_UPDATE | ctrl::SOLICITED | ctrl::FENCE_SMALL_AND_FENCE);
         assert_eq!((c.signature, c.dci_stream_channel_id.get(), c.general_id.get()), (0, 0, 0x0102_0304));
         assert_eq!(doorbell.to_ne_bytes(), ring.0[..8]);
         let (a, rest) = wqe::AtomicSeg::read_from_prefix(rest).unwrap();
