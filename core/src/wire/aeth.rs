@@ -4,6 +4,7 @@ use core::time::Duration;
 
 use super::bytes::*;
 use super::{Error, Header, head};
+use crate::RnrTimer;
 
 /// Bytes of an AETH.
 pub const HEADER_LEN: usize = 4;
@@ -55,37 +56,24 @@ pub enum NakCode {
 /// The credit code for "no end-to-end credits".
 pub const CREDIT_INVALID: u8 = 31;
 
-/// 1, 2, 3, 4, 6, 8, 12, 16, ... : credits, and RNR times in units of 10 us, are coded alike.
-const STEPS: [u32; 31] = {
-    let mut steps = [0; 31];
-    let mut code = 1;
-    while code < 31 {
-        steps[code] = match code {
-            1 => 1,
-            c if c % 2 == 0 => 1 << (c / 2),
-            c => 3 << ((c - 3) / 2),
-        };
-        code += 1;
-    }
-    steps
-};
-
-/// The number of credits that a credit code stands for (IBA 9.7.7.2.4), 0 to 32,768;
+/// The number of credits that a credit code stands for (IBA 9.7.7.2.4): 0, 1, 2, 3, 4, 6, 8, 12, 16 ... 32,768;
 /// `None` for [`CREDIT_INVALID`] and everything above it.
 pub const fn credits(code: u8) -> Option<u32> {
-    if (code as usize) < STEPS.len() { Some(STEPS[code as usize]) } else { None }
+    match code {
+        0 | 1 => Some(code as u32),
+        2..31 if code % 2 == 0 => Some(1 << (code / 2)),
+        2..31 => Some(3 << ((code - 3) / 2)),
+        _ => None,
+    }
 }
 
-/// The time a requester waits at least after an RNR NAK with this timer code
-/// (IBA 9.7.5.2.8, table "Encoding for RNR NAK Timer Field"); the code's low 5 bits count.
-/// Code 0 is the longest: 655.36 ms.
+/// The time a requester waits at least after an RNR NAK with this timer code, of which the low 5 bits count:
+/// [`RnrTimer`]'s.
 pub const fn rnr_delay(code: u8) -> Duration {
-    let tens_of_us = match code & 31 {
-        0 => 65_536,
-        31 => 49_152,
-        code => STEPS[code as usize],
-    };
-    Duration::from_micros(tens_of_us as u64 * 10)
+    match RnrTimer::from_code(code & 0x1f) {
+        Some(timer) => timer.duration(),
+        None => Duration::ZERO, // five bits are always a code
+    }
 }
 
 impl Syndrome {
@@ -210,20 +198,22 @@ mod tests {
         }
     }
 
-    /// Credits as in IBA 9.7.7.2.4; the RNR times as in the manual page
-    /// ibv_modify_qp(3) of rdma-core, in hundredths of a millisecond.
+    /// Credits as in IBA table "End-to-End Flow Control Credit Encoding".
     #[test]
-    fn codes_of_the_tables() {
-        const RNR: [u64; 32] = [
-            65536, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072,
-            4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152,
+    fn credit_codes() {
+        const CREDITS: [u32; 31] = [
+            0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072,
+            4096, 6144, 8192, 12288, 16384, 24576, 32768,
         ];
-        for (code, time) in RNR.into_iter().enumerate() {
-            assert_eq!(rnr_delay(code as u8), Duration::from_micros(time * 10), "{code}");
+        for (code, expected) in CREDITS.into_iter().enumerate() {
+            assert_eq!(credits(code as u8), Some(expected), "{code}");
         }
-        assert_eq!(credits(0), Some(0));
-        assert_eq!(credits(5), Some(6));
-        assert_eq!(credits(30), Some(32_768));
-        assert_eq!(credits(31), None);
+        assert!((31..=255).all(|code| credits(code).is_none()));
+    }
+
+    #[test]
+    fn rnr_codes_have_five_bits() {
+        assert_eq!(rnr_delay(12), Duration::from_micros(640));
+        assert_eq!(rnr_delay(0x20), Duration::from_micros(655_360));
     }
 }
