@@ -61,7 +61,7 @@ pub const CREDIT_INVALID: u8 = 31;
 pub const fn credits(code: u8) -> Option<u32> {
     match code {
         0 | 1 => Some(code as u32),
-        2..31 if code % 2 == 0 => Some(1 << (code / 2)),
+        2..31 if code.is_multiple_of(2) => Some(1 << (code / 2)),
         2..31 => Some(3 << ((code - 3) / 2)),
         _ => None,
     }
