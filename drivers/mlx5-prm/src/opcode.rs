@@ -226,6 +226,9 @@ opcodes! {
     0xb00 SYNC_STEERING
     0xb0d QUERY_VHCA_STATE
     0xb0e MODIFY_VHCA_STATE
+    0xb12 SYNC_CRYPTO
+    0xb16 ALLOW_OTHER_VHCA_ACCESS
+    0xb17 GENERATE_WQE
 }
 
 impl core::fmt::Debug for Opcode {

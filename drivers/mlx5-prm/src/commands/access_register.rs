@@ -412,28 +412,30 @@ pub mod host_endianness {
 /// Default timeouts register, ACCESS_REG 0xc00e; each is a
 /// [`default_timeout`](super::default_timeout).
 pub mod dtor {
+    use crate::field::Field;
+
     /// Size in bytes.
     pub const SIZE: usize = 0x40;
     /// Until the PCIe link toggles.
-    pub const PCIE_TOGGLE_TO: usize = 0x04;
+    pub const PCIE_TOGGLE_TO: Field = Field::new(0x04, 31, 0);
     /// Between two looks at the health counter.
-    pub const HEALTH_POLL_TO: usize = 0x14;
+    pub const HEALTH_POLL_TO: Field = Field::new(0x14, 31, 0);
     /// A full core dump.
-    pub const FULL_CRDUMP_TO: usize = 0x18;
+    pub const FULL_CRDUMP_TO: Field = Field::new(0x18, 31, 0);
     /// A firmware reset.
-    pub const FW_RESET_TO: usize = 0x1c;
+    pub const FW_RESET_TO: Field = Field::new(0x1c, 31, 0);
     /// A flush after an error.
-    pub const FLUSH_ON_ERR_TO: usize = 0x20;
+    pub const FLUSH_ON_ERR_TO: Field = Field::new(0x20, 31, 0);
     /// Synchronizing for a firmware update.
-    pub const PCI_SYNC_UPDATE_TO: usize = 0x24;
+    pub const PCI_SYNC_UPDATE_TO: Field = Field::new(0x24, 31, 0);
     /// A teardown.
-    pub const TEAR_DOWN_TO: usize = 0x28;
+    pub const TEAR_DOWN_TO: Field = Field::new(0x28, 31, 0);
     /// Reactivation.
-    pub const FSM_REACTIVATE_TO: usize = 0x2c;
+    pub const FSM_REACTIVATE_TO: Field = Field::new(0x2c, 31, 0);
     /// Taking back pages.
-    pub const RECLAIM_PAGES_TO: usize = 0x30;
+    pub const RECLAIM_PAGES_TO: Field = Field::new(0x30, 31, 0);
     /// Taking back pages of virtual functions.
-    pub const RECLAIM_VFS_PAGES_TO: usize = 0x34;
+    pub const RECLAIM_VFS_PAGES_TO: Field = Field::new(0x34, 31, 0);
 }
 
 /// A timeout. PRM: "Default Timeout".

@@ -81,7 +81,7 @@ pub mod modify_cq {
     pub const CQN: Field = Field::new(0x08, 23, 0);
     /// Which fields: [`modify_cq_select`](super::modify_cq_select) or
     /// [`resize_cq_select`](super::resize_cq_select).
-    pub const FIELD_SELECT: usize = 0x0c;
+    pub const FIELD_SELECT: Field = Field::new(0x0c, 31, 0);
     /// The [`cqc`](crate::context::cqc) with the new values.
     pub const CQC: usize = 0x10;
     /// The new buffer lies in a registered user memory.

@@ -41,7 +41,7 @@ pub mod modify_nic_vport_context {
     /// The vport.
     pub const VPORT_NUMBER: Field = Field::new(0x08, 15, 0);
     /// Which fields change, see [`nic_vport_select`](super::nic_vport_select).
-    pub const FIELD_SELECT: usize = 0x0c;
+    pub const FIELD_SELECT: Field = Field::new(0x0c, 31, 0);
     /// The [`nic_vport_context`](crate::context::nic_vport_context) with the new values.
     pub const NIC_VPORT_CONTEXT: usize = 0x100;
 }
@@ -135,7 +135,7 @@ pub mod vport_state_op_mod {
 /// SET_L2_TABLE_ENTRY: a unicast address that the port takes in for this function.
 pub mod set_l2_table_entry {
     use crate::cmd::Opcode;
-    use crate::field::Field;
+    use crate::field::{Field, Field64};
 
     /// The opcode of this command.
     pub const OPCODE: Opcode = Opcode::SET_L2_TABLE_ENTRY;
@@ -150,7 +150,7 @@ pub mod set_l2_table_entry {
     /// VLAN.
     pub const VLAN: Field = Field::new(0x1c, 11, 0);
     /// MAC address in the low 6 of 8 bytes.
-    pub const MAC_ADDRESS: usize = 0x20;
+    pub const MAC_ADDRESS: Field64 = Field64::new(0x20);
 }
 
 /// DELETE_L2_TABLE_ENTRY.

@@ -184,7 +184,7 @@ pub mod create_tis {
 /// MODIFY_TIS.
 pub mod modify_tis {
     use crate::cmd::Opcode;
-    use crate::field::Field;
+    use crate::field::{Field, Field64};
 
     /// The opcode of this command.
     pub const OPCODE: Opcode = Opcode::MODIFY_TIS;
@@ -195,7 +195,7 @@ pub mod modify_tis {
     /// The TIS.
     pub const TISN: Field = Field::new(0x08, 23, 0);
     /// Which optional fields change.
-    pub const BITMASK: usize = 0x10;
+    pub const BITMASK: Field64 = Field64::new(0x10);
     /// The [`tisc`](crate::context::tisc) with the new values.
     pub const TISC: usize = 0x20;
 }
@@ -261,7 +261,7 @@ pub mod create_tir {
 /// MODIFY_TIR.
 pub mod modify_tir {
     use crate::cmd::Opcode;
-    use crate::field::Field;
+    use crate::field::{Field, Field64};
 
     /// The opcode of this command.
     pub const OPCODE: Opcode = Opcode::MODIFY_TIR;
@@ -272,7 +272,7 @@ pub mod modify_tir {
     /// The TIR.
     pub const TIRN: Field = Field::new(0x08, 23, 0);
     /// Which optional fields change.
-    pub const BITMASK: usize = 0x10;
+    pub const BITMASK: Field64 = Field64::new(0x10);
     /// The [`tirc`](crate::context::tirc) with the new values.
     pub const TIRC: usize = 0x20;
 }
@@ -338,7 +338,7 @@ pub mod create_rqt {
 /// MODIFY_RQT.
 pub mod modify_rqt {
     use crate::cmd::Opcode;
-    use crate::field::Field;
+    use crate::field::{Field, Field64};
 
     /// The opcode of this command.
     pub const OPCODE: Opcode = Opcode::MODIFY_RQT;
@@ -349,7 +349,7 @@ pub mod modify_rqt {
     /// The RQT.
     pub const RQTN: Field = Field::new(0x08, 23, 0);
     /// Which optional fields change.
-    pub const BITMASK: usize = 0x10;
+    pub const BITMASK: Field64 = Field64::new(0x10);
     /// The [`rqtc`](crate::context::rqtc) with the new values.
     pub const RQTC: usize = 0x20;
 }

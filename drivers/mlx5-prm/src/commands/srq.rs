@@ -149,7 +149,7 @@ pub mod query_rmp {
 /// MODIFY_RMP.
 pub mod modify_rmp {
     use crate::cmd::Opcode;
-    use crate::field::Field;
+    use crate::field::{Field, Field64};
 
     /// The opcode of this command.
     pub const OPCODE: Opcode = Opcode::MODIFY_RMP;
@@ -162,7 +162,7 @@ pub mod modify_rmp {
     /// The RMP.
     pub const RMPN: Field = Field::new(0x08, 23, 0);
     /// Which fields change: bit 0 is the limit.
-    pub const BITMASK: usize = 0x10;
+    pub const BITMASK: Field64 = Field64::new(0x10);
     /// The [`rmpc`](crate::context::rmpc) with the new values.
     pub const RMPC: usize = 0x20;
 }

@@ -48,7 +48,7 @@ pub const ALLOWED_LIST_TYPE: Field = Field::new(0xf0, 26, 24);
 /// Its number of entries.
 pub const ALLOWED_LIST_SIZE: Field = Field::new(0xf0, 11, 0);
 /// MAC address in 47:0.
-pub const PERMANENT_ADDRESS: usize = 0xf4;
+pub const PERMANENT_ADDRESS: Field64 = Field64::new(0xf4);
 /// The list: 8 bytes an entry, MAC address in 47:0 or VLAN in 43:32.
 pub const ALLOWED_LIST: usize = 0x100;
 

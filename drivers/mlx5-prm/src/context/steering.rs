@@ -37,7 +37,7 @@ pub mod flow_context {
     /// Size in bytes.
     pub const SIZE: usize = 0x300;
     /// VLAN tag to add: Ethernet type, priority, id.
-    pub const PUSH_VLAN: usize = 0x00;
+    pub const PUSH_VLAN: Field = Field::new(0x00, 31, 0);
     /// The group it belongs to.
     pub const GROUP_ID: Field = Field::new(0x04, 31, 0);
     /// What completions tell of a match.
@@ -59,7 +59,7 @@ pub mod flow_context {
     /// Modify header context.
     pub const MODIFY_HEADER_ID: Field = Field::new(0x1c, 31, 0);
     /// Second VLAN tag to add.
-    pub const PUSH_VLAN_2: usize = 0x20;
+    pub const PUSH_VLAN_2: Field = Field::new(0x20, 31, 0);
     /// Encryption object.
     pub const ENCRYPT_DECRYPT_OBJ_ID: Field = Field::new(0x24, 31, 0);
     /// What is matched, a [`fte_match_param`](super::fte_match_param).
@@ -240,7 +240,7 @@ pub mod fte_match_set_misc {
     /// Protocol within GRE.
     pub const GRE_PROTOCOL: Field = Field::new(0x0c, 15, 0);
     /// GRE key.
-    pub const GRE_KEY: usize = 0x10;
+    pub const GRE_KEY: Field = Field::new(0x10, 31, 0);
     /// VXLAN network.
     pub const VXLAN_VNI: Field = Field::new(0x14, 31, 8);
     /// RoCE: opcode.

@@ -30,9 +30,9 @@ pub const TRANSPORT_DOMAIN: Field = Field::new(0x24, 23, 0);
 /// Key of the Toeplitz hash, 40 bytes.
 pub const RX_HASH_TOEPLITZ_KEY: usize = 0x28;
 /// What of the outer headers is hashed, see [`hash_field`].
-pub const RX_HASH_FIELD_SELECTOR_OUTER: usize = 0x50;
+pub const RX_HASH_FIELD_SELECTOR_OUTER: Field = Field::new(0x50, 31, 0);
 /// What of the inner headers is hashed.
-pub const RX_HASH_FIELD_SELECTOR_INNER: usize = 0x54;
+pub const RX_HASH_FIELD_SELECTOR_INNER: Field = Field::new(0x54, 31, 0);
 
 /// Bits of a hash field selector. PRM: "RX Hash Field Select".
 pub mod hash_field {

@@ -5,6 +5,7 @@
 mod cmd;
 mod cqe;
 mod eqe;
+mod registers;
 mod wqe;
 
 /// Bytes from their hexadecimal digits; white space does not count.

@@ -101,7 +101,7 @@ layout! { nic_vport_context:
         QKEY_VIOLATION_COUNTER = bits(0x68, 0xffff0000), PROMISC_UC = bits(0xf0, 0x80000000),
         PROMISC_MC = bits(0xf0, 0x40000000), PROMISC_ALL = bits(0xf0, 0x20000000),
         ALLOWED_LIST_TYPE = bits(0xf0, 0x07000000), ALLOWED_LIST_SIZE = bits(0xf0, 0x00000fff),
-        PERMANENT_ADDRESS = base(0xf4), ALLOWED_LIST = base(0x100),
+        PERMANENT_ADDRESS = qword(0xf4), ALLOWED_LIST = base(0x100),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Commands on the device, its ports and counters, and the port registers.
 
-use crate::{base, bits, bytes, layout};
+use crate::{base, bits, bytes, layout, qword};
 use bareverbs_mlx5_prm::commands;
 
 layout! { access_reg:
@@ -99,11 +99,12 @@ layout! { host_endianness:
 
 layout! { dtor:
     commands::dtor {
-        SIZE = base(0x40), PCIE_TOGGLE_TO = base(0x04), HEALTH_POLL_TO = base(0x14),
-        FULL_CRDUMP_TO = base(0x18), FW_RESET_TO = base(0x1c), FLUSH_ON_ERR_TO = base(0x20),
-        PCI_SYNC_UPDATE_TO = base(0x24), TEAR_DOWN_TO = base(0x28),
-        FSM_REACTIVATE_TO = base(0x2c), RECLAIM_PAGES_TO = base(0x30),
-        RECLAIM_VFS_PAGES_TO = base(0x34),
+        SIZE = base(0x40), PCIE_TOGGLE_TO = bits(0x04, 0xffffffff),
+        HEALTH_POLL_TO = bits(0x14, 0xffffffff), FULL_CRDUMP_TO = bits(0x18, 0xffffffff),
+        FW_RESET_TO = bits(0x1c, 0xffffffff), FLUSH_ON_ERR_TO = bits(0x20, 0xffffffff),
+        PCI_SYNC_UPDATE_TO = bits(0x24, 0xffffffff), TEAR_DOWN_TO = bits(0x28, 0xffffffff),
+        FSM_REACTIVATE_TO = bits(0x2c, 0xffffffff), RECLAIM_PAGES_TO = bits(0x30, 0xffffffff),
+        RECLAIM_VFS_PAGES_TO = bits(0x34, 0xffffffff),
     }
 }
 
@@ -363,7 +364,7 @@ layout! { query_nic_vport_context:
 layout! { modify_nic_vport_context:
     commands::modify_nic_vport_context {
         IN_LEN = base(0x200), OUT_LEN = base(0x10), OTHER_VPORT = bits(0x08, 0x80000000),
-        VPORT_NUMBER = bits(0x08, 0x0000ffff), FIELD_SELECT = base(0x0c),
+        VPORT_NUMBER = bits(0x08, 0x0000ffff), FIELD_SELECT = bits(0x0c, 0xffffffff),
         NIC_VPORT_CONTEXT = base(0x100),
     }
 }
@@ -389,7 +390,7 @@ layout! { set_l2_table_entry:
     commands::set_l2_table_entry {
         IN_LEN = base(0x40), OUT_LEN = base(0x10), TABLE_INDEX = bits(0x14, 0x00ffffff),
         VLAN_VALID = bits(0x1c, 0x00001000), VLAN = bits(0x1c, 0x00000fff),
-        MAC_ADDRESS = base(0x20),
+        MAC_ADDRESS = qword(0x20),
     }
 }
 

@@ -77,7 +77,7 @@ layout! { create_tis:
 layout! { modify_tis:
     commands::modify_tis {
         IN_LEN = base(0xc0), OUT_LEN = base(0x10), TISN = bits(0x08, 0x00ffffff),
-        BITMASK = base(0x10), TISC = base(0x20),
+        BITMASK = qword(0x10), TISC = base(0x20),
     }
 }
 
@@ -108,7 +108,7 @@ layout! { create_tir:
 layout! { modify_tir:
     commands::modify_tir {
         IN_LEN = base(0x110), OUT_LEN = base(0x10), TIRN = bits(0x08, 0x00ffffff),
-        BITMASK = base(0x10), TIRC = base(0x20),
+        BITMASK = qword(0x10), TIRC = base(0x20),
     }
 }
 
@@ -139,7 +139,7 @@ layout! { create_rqt:
 layout! { modify_rqt:
     commands::modify_rqt {
         IN_LEN = base(0x110), OUT_LEN = base(0x10), RQTN = bits(0x08, 0x00ffffff),
-        BITMASK = base(0x10), RQTC = base(0x20),
+        BITMASK = qword(0x10), RQTC = base(0x20),
     }
 }
 
@@ -358,14 +358,14 @@ layout! { steering_flow_table_context:
 
 layout! { steering_flow_context:
     context::steering::flow_context {
-        SIZE = base(0x300), PUSH_VLAN = base(0x00), GROUP_ID = bits(0x04, 0xffffffff),
+        SIZE = base(0x300), PUSH_VLAN = bits(0x00, 0xffffffff), GROUP_ID = bits(0x04, 0xffffffff),
         FLOW_TAG = bits(0x08, 0x00ffffff), ACTION = bits(0x0c, 0x0000ffff),
         EXTENDED_DESTINATION = bits(0x10, 0x80000000), FLOW_SOURCE = bits(0x10, 0x30000000),
         ENCRYPT_DECRYPT_TYPE = bits(0x10, 0x0f000000),
         DESTINATION_LIST_SIZE = bits(0x10, 0x00ffffff),
         FLOW_COUNTER_LIST_SIZE = bits(0x14, 0x00ffffff),
         PACKET_REFORMAT_ID = bits(0x18, 0xffffffff), MODIFY_HEADER_ID = bits(0x1c, 0xffffffff),
-        PUSH_VLAN_2 = base(0x20), ENCRYPT_DECRYPT_OBJ_ID = bits(0x24, 0xffffffff),
+        PUSH_VLAN_2 = bits(0x20, 0xffffffff), ENCRYPT_DECRYPT_OBJ_ID = bits(0x24, 0xffffffff),
         MATCH_VALUE = base(0x40), DESTINATION = base(0x300),
     }
 }
@@ -420,7 +420,7 @@ layout! { steering_fte_match_set_misc:
         INNER_SECOND_CVLAN_TAG = bits(0x0c, 0x40000000),
         OUTER_SECOND_SVLAN_TAG = bits(0x0c, 0x20000000),
         INNER_SECOND_SVLAN_TAG = bits(0x0c, 0x10000000), GRE_PROTOCOL = bits(0x0c, 0x0000ffff),
-        GRE_KEY = base(0x10), VXLAN_VNI = bits(0x14, 0xffffff00),
+        GRE_KEY = bits(0x10, 0xffffffff), VXLAN_VNI = bits(0x14, 0xffffff00),
         BTH_OPCODE = bits(0x14, 0x000000ff), GENEVE_VNI = bits(0x18, 0xffffff00),
         GENEVE_OAM = bits(0x18, 0x00000001), OUTER_IPV6_FLOW_LABEL = bits(0x1c, 0x000fffff),
         INNER_IPV6_FLOW_LABEL = bits(0x20, 0x000fffff), GENEVE_OPT_LEN = bits(0x24, 0x003f0000),
@@ -488,8 +488,8 @@ layout! { tirc:
         RX_HASH_SYMMETRIC = bits(0x20, 0x80000000), TUNNELED_OFFLOAD_EN = bits(0x20, 0x20000000),
         INDIRECT_TABLE = bits(0x20, 0x00ffffff), RX_HASH_FN = bits(0x24, 0xf0000000),
         SELF_LB_BLOCK = bits(0x24, 0x03000000), TRANSPORT_DOMAIN = bits(0x24, 0x00ffffff),
-        RX_HASH_TOEPLITZ_KEY = base(0x28), RX_HASH_FIELD_SELECTOR_OUTER = base(0x50),
-        RX_HASH_FIELD_SELECTOR_INNER = base(0x54),
+        RX_HASH_TOEPLITZ_KEY = base(0x28), RX_HASH_FIELD_SELECTOR_OUTER = bits(0x50, 0xffffffff),
+        RX_HASH_FIELD_SELECTOR_INNER = bits(0x54, 0xffffffff),
     }
 }
 

@@ -96,3 +96,14 @@ macro_rules! layout {
     };
 }
 use layout;
+
+/// Values that the header splits and this crate also offers whole lie where their parts lie.
+#[test]
+fn values_of_two_parts() {
+    use bareverbs_mlx5_prm::context::{ads, mkc, nic_vport_context, roce, xrc_srqc};
+    assert_eq!(Place::from(ads::RMAC), bytes(0x26, 6));
+    assert_eq!(Place::from(roce::roce_addr_layout::SOURCE_MAC), bytes(0x12, 6));
+    assert_eq!(Place::from(nic_vport_context::PERMANENT_MAC), bytes(0xf6, 6));
+    assert_eq!(Place::from(xrc_srqc::DBR_ADDR), qword(0x28));
+    assert_eq!(Place::from(mkc::QPN_MKEY_7_0), bits(0x04, 0xffff_ffff));
+}

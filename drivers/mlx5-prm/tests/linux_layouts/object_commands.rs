@@ -31,8 +31,8 @@ layout! { query_cq:
 layout! { modify_cq:
     commands::modify_cq {
         IN_LEN = base(0x110), OUT_LEN = base(0x10), CQN = bits(0x08, 0x00ffffff),
-        FIELD_SELECT = base(0x0c), CQC = base(0x10), CQ_UMEM_VALID = bits(0x5c, 0x80000000),
-        PAS = base(0x110),
+        FIELD_SELECT = bits(0x0c, 0xffffffff), CQC = base(0x10),
+        CQ_UMEM_VALID = bits(0x5c, 0x80000000), PAS = base(0x110),
     }
 }
 
@@ -295,7 +295,7 @@ layout! { query_rmp:
 layout! { modify_rmp:
     commands::modify_rmp {
         IN_LEN = base(0x110), OUT_LEN = base(0x10), RMP_STATE = bits(0x08, 0xf0000000),
-        RMPN = bits(0x08, 0x00ffffff), BITMASK = base(0x10), RMPC = base(0x20),
+        RMPN = bits(0x08, 0x00ffffff), BITMASK = qword(0x10), RMPC = base(0x20),
     }
 }
 
