@@ -6,6 +6,7 @@ use std::fs;
 use std::path::PathBuf;
 
 pub mod arrows;
+pub mod hal_bypass;
 pub mod no_alloc;
 pub mod no_panic;
 pub mod repo;

@@ -11,7 +11,8 @@ use anyhow::{Result, bail};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-mod cargo;
+pub mod cargo;
+mod examples;
 mod linux;
 
 #[derive(clap::Args)]
@@ -22,7 +23,7 @@ pub struct Args {
     /// List the groups and run none
     #[arg(long)]
     list: bool,
-    /// Run only the groups whose name contains this
+    /// Run only the group of this name, or those whose name contains it
     filter: Option<String>,
 }
 
@@ -47,8 +48,12 @@ const GROUPS: &[Group] = &[
     ("arrows", Host, gates::arrows::run),
     ("no-alloc", Host, gates::no_alloc::run),
     ("no-panic", Host, gates::no_panic::run),
+    ("hal-bypass", Host, gates::hal_bypass::run),
+    ("examples", Host, examples::run),
+    ("seeds", Host, examples::seeds),
     ("wire-judges", Host, wire::self_test),
     ("wire-formats", Host, wire::formats),
+    ("wire-examples", Host, examples::wire),
     ("linux-boot", Qemu, linux::boot),
 ];
 
@@ -96,7 +101,12 @@ impl Tally {
 }
 
 pub fn main(args: &Args) -> Result<ExitCode> {
-    let wanted = |name: &str| args.filter.as_ref().is_none_or(|f| name.contains(f.as_str()));
+    let exact = GROUPS.iter().any(|group| args.filter.as_deref() == Some(group.0));
+    let wanted = |name: &str| match &args.filter {
+        Some(filter) if exact => name == filter,
+        Some(filter) => name.contains(filter.as_str()),
+        None => true,
+    };
     let groups: Vec<&Group> = GROUPS.iter().filter(|g| wanted(g.0) && !(args.host && g.1 == Qemu)).collect();
     if groups.is_empty() {
         bail!("no group is called so; `cargo xtask test --list` names them");

@@ -22,7 +22,7 @@ pub fn clippy(bench: &Bench) -> Result<Tally> {
     let mut tally = Tally::default();
     for package in &bench.workspace.packages {
         let mut cargo = bench.workspace.cargo();
-        cargo.args(["clippy", "--quiet", "--all-targets", "-p", &package.name, "--", "-D", "warnings"]);
+        cargo.args(["clippy", "--quiet", "--no-deps", "--all-targets", "-p", &package.name, "--", "-D", "warnings"]);
         tally.count(bench.shell.check(&mut cargo).map(drop));
     }
     Ok(tally)

@@ -1,0 +1,158 @@
+//! The groups that run the example programs as a user does.
+
+use super::{Bench, Tally};
+use crate::judges::wire::{Judges, Link};
+use crate::shell::Finished;
+use anyhow::{Result, bail, ensure};
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+
+/// Where the programs run: the in-memory provider, and two modelled HCAs in several ways.
+const HOMES: [&str; 5] = ["-d loopback", "--link ib", "--link roce", "--link ib --threads", "--link roce -s 4099"];
+
+const PINGPONGS: [&str; 4] = ["rc_pingpong", "uc_pingpong", "ud_pingpong", "srq_pingpong"];
+const LINKS: [&str; 2] = ["ib", "roce"];
+
+/// How many seeds the seeds group runs. The long runs are `cargo xtask soak`'s.
+const SEEDS: u64 = 10;
+
+/// The programs, built as the README says.
+struct Programs<'a> {
+    bench: &'a Bench<'a>,
+    folder: PathBuf,
+}
+
+impl<'a> Programs<'a> {
+    fn build(bench: &'a Bench) -> Result<Self> {
+        let mut cargo = bench.workspace.cargo();
+        bench.shell.check(cargo.args(["build", "--release", "-p", "bareverbs-examples", "--bins"]))?;
+        Ok(Self { bench, folder: bench.workspace.target.join("release") })
+    }
+
+    fn run(&self, program: &str, arguments: &str) -> Result<Finished> {
+        let mut command = Command::new(self.folder.join(program));
+        self.bench.shell.run(command.args(arguments.split_whitespace()))
+    }
+
+    /// Runs a program that has to succeed.
+    fn check(&self, program: &str, arguments: &str) -> Result<String> {
+        let finished = self.run(program, arguments)?;
+        if !finished.status.success() {
+            bail!("{}", finished.complaint());
+        }
+        Ok(finished.text)
+    }
+
+    /// A file of ours for a program's frames.
+    fn capture(&self, name: &str) -> Result<PathBuf> {
+        let folder = self.bench.workspace.target.join("xtask/captures");
+        fs::create_dir_all(&folder)?;
+        let path = folder.join(format!("{name}.pcap"));
+        if path.exists() {
+            fs::remove_file(&path)?;
+        }
+        Ok(path)
+    }
+}
+
+/// Every program on every home there is, comparing every byte.
+pub fn run(bench: &Bench) -> Result<Tally> {
+    let programs = Programs::build(bench)?;
+    let mut tally = Tally::default();
+    for program in PINGPONGS {
+        for home in HOMES {
+            // UD has no segments: a message is a packet.
+            let home = if program == "ud_pingpong" { home.replace("-s 4099", "-s 1023") } else { home.to_owned() };
+            let arguments = format!("-c -n 200 {home}");
+            tally.count(if (program, home.as_str()) == ("uc_pingpong", "-d loopback") {
+                refuses(&programs, program, &arguments, 1, "not supported")
+            } else {
+                programs.check(program, &arguments).map(drop)
+            });
+        }
+    }
+    for home in ["-d loopback", "--link ib", "--link roce"] {
+        tally.count(programs.check("devinfo", &format!("-v {home}")).map(drop));
+    }
+    // Called wrong, a program ends with 2, as those do that use getopt.
+    tally.count(refuses(&programs, "rc_pingpong", "--no-such-option", 2, "no such option"));
+    Ok(tally)
+}
+
+/// A program that has to end with this status, and to say why.
+fn refuses(programs: &Programs, program: &str, arguments: &str, status: i32, why: &str) -> Result<()> {
+    let finished = programs.run(program, arguments)?;
+    let refused = finished.status.code() == Some(status) && finished.text.contains(why);
+    ensure!(refused, "expected status {status} and {why:?}: {}", finished.complaint());
+    Ok(())
+}
+
+/// A seed is a run: twice the same output and the same frames, with faults on the link too.
+pub fn seeds(bench: &Bench) -> Result<Tally> {
+    let programs = Programs::build(bench)?;
+    let mut tally = Tally::default();
+    for seed in 1..=SEEDS {
+        let program = PINGPONGS[seed as usize % PINGPONGS.len()];
+        let link = LINKS[seed as usize / PINGPONGS.len() % LINKS.len()];
+        // Only a reliable connection outlives a loss.
+        let fault = if matches!(program, "rc_pingpong" | "srq_pingpong") { "--fault loss" } else { "" };
+        tally.count(same_twice(&programs, program, &format!("-c -n 100 --link {link} --seed {seed} {fault}")));
+    }
+    Ok(tally)
+}
+
+fn same_twice(programs: &Programs, program: &str, arguments: &str) -> Result<()> {
+    let run = |name| -> Result<_> {
+        let capture = programs.capture(name)?;
+        let text = programs.check(program, &format!("{arguments} --pcap {}", capture.display()))?;
+        Ok((text.replace(name, ""), fs::read(capture)?))
+    };
+    let (first, second) = (run("seed-first")?, run("seed-second")?);
+    ensure!(first.1.len() > 24, "{program} {arguments}: no frames were captured");
+    ensure!(first.0 == second.0, "{program} {arguments}: output differs:\n{}\n{}", first.0, second.0);
+    ensure!(first.1 == second.1, "{program} {arguments}: frames differ");
+    Ok(())
+}
+
+/// What the programs put on the wire, before the judges.
+pub fn wire(bench: &Bench) -> Result<Tally> {
+    const N: usize = 50;
+    let programs = Programs::build(bench)?;
+    let judges = Judges::new(bench)?;
+    let mut tally = Tally::default();
+    // Opcodes of IBA table "OpCode field": RC SEND First and Last, Acknowledge; UC SEND; UD SEND Only.
+    for (program, expected) in [
+        (
+            "rc_pingpong",
+            &[
+                ("infiniband.bth.opcode == 0", 2 * N),
+                ("infiniband.bth.opcode == 2", 2 * N),
+                ("infiniband.bth.opcode == 17", 2),
+            ][..],
+        ),
+        ("uc_pingpong", &[("infiniband.bth.opcode == 32", 2 * N), ("infiniband.bth.opcode == 34", 2 * N)]),
+        ("ud_pingpong", &[("infiniband.bth.opcode == 100 && infiniband.deth", 2 * N)]),
+        ("srq_pingpong", &[("infiniband.bth.opcode == 0", 2 * N), ("infiniband.bth.opcode == 17", 2)]),
+    ] {
+        for (name, link) in [("ib", Link::Ib), ("roce", Link::Roce)] {
+            tally.count(judged(&programs, &judges, program, name, link, N, expected));
+        }
+    }
+    Ok(tally)
+}
+
+fn judged(
+    programs: &Programs,
+    judges: &Judges,
+    program: &str,
+    name: &str,
+    link: Link,
+    n: usize,
+    expected: &[(&str, usize)],
+) -> Result<()> {
+    let capture = programs.capture(&format!("{program}-{name}"))?;
+    let size = if program == "ud_pingpong" { 1024 } else { 2048 };
+    programs.check(program, &format!("-c -n {n} -s {size} --link {name} --seed 1 --pcap {}", capture.display()))?;
+    judges.judge(link, &capture, expected)
+}
