@@ -4,7 +4,7 @@
 /// is the most significant bit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Field {
-    offset: u16,
+    offset: u32,
     hi: u8,
     lo: u8,
 }
@@ -15,13 +15,14 @@ impl Field {
     /// # Panics
     /// In constant evaluation only, if the offset is not dword-aligned or the bits are out of order.
     pub const fn new(offset: usize, hi: u8, lo: u8) -> Self {
-        assert!(offset.is_multiple_of(4) && offset <= 0xfffc && hi <= 31 && lo <= hi);
-        Self { offset: offset as u16, hi, lo }
+        assert!(offset.is_multiple_of(4) && offset <= BEYOND as usize && hi <= 31 && lo <= hi);
+        Self { offset: offset as u32, hi, lo }
     }
 
-    /// The same field of a structure that starts at byte `base` of the buffer.
+    /// The same field of a structure that starts at byte `base` (a multiple of 4) of the buffer.
     pub const fn at(self, base: usize) -> Self {
-        Self::new(self.offset as usize + base, self.hi, self.lo)
+        debug_assert!(base.is_multiple_of(4));
+        Self { offset: moved(self.offset, base), ..self }
     }
 
     /// Byte offset of the dword that holds the field.
@@ -72,7 +73,7 @@ impl Field {
 /// A 64-bit big-endian value at a byte offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Field64 {
-    offset: u16,
+    offset: u32,
 }
 
 impl Field64 {
@@ -81,13 +82,14 @@ impl Field64 {
     /// # Panics
     /// In constant evaluation only, if the offset is not dword-aligned.
     pub const fn new(offset: usize) -> Self {
-        assert!(offset.is_multiple_of(4) && offset <= 0xfff8);
-        Self { offset: offset as u16 }
+        assert!(offset.is_multiple_of(4) && offset <= BEYOND as usize);
+        Self { offset: offset as u32 }
     }
 
     /// The same field of a structure that starts at byte `base` of the buffer.
     pub const fn at(self, base: usize) -> Self {
-        Self::new(self.offset as usize + base)
+        debug_assert!(base.is_multiple_of(4));
+        Self { offset: moved(self.offset, base) }
     }
 
     /// Byte offset.
@@ -114,23 +116,23 @@ impl Field64 {
 /// A run of bytes that is no number: a GID, a MAC address, a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bytes {
-    offset: u16,
-    len: u16,
+    offset: u32,
+    len: u32,
 }
 
 impl Bytes {
     /// `len` bytes at byte `offset`.
     ///
     /// # Panics
-    /// In constant evaluation only, if either does not fit 16 bits.
+    /// In constant evaluation only, if either is beyond any command.
     pub const fn new(offset: usize, len: usize) -> Self {
-        assert!(offset <= 0xffff && len <= 0xffff);
-        Self { offset: offset as u16, len: len as u16 }
+        assert!(offset <= BEYOND as usize && len <= BEYOND as usize);
+        Self { offset: offset as u32, len: len as u32 }
     }
 
     /// The same bytes of a structure that starts at byte `base` of the buffer.
     pub const fn at(self, base: usize) -> Self {
-        Self::new(self.offset as usize + base, self.len as usize)
+        Self { offset: moved(self.offset, base), ..self }
     }
 
     /// Byte offset.
@@ -171,6 +173,16 @@ impl Bytes {
         }
     }
 }
+
+/// `offset` moved by `base`. No command is as long as [`BEYOND`], which stands for all that is longer:
+/// there is nothing to read or write there.
+const fn moved(offset: u32, base: usize) -> u32 {
+    let moved = base.saturating_add(offset as usize);
+    if moved > BEYOND as usize { BEYOND } else { moved as u32 }
+}
+
+/// A multiple of 4 beyond every command.
+const BEYOND: u32 = 0x7fff_fff8;
 
 fn read_dword(buf: &[u8], offset: usize) -> u32 {
     buf.get(offset..).and_then(|rest| rest.first_chunk()).map_or(0, |bytes| u32::from_be_bytes(*bytes))
@@ -215,6 +227,11 @@ mod tests {
     #[test]
     fn nesting_moves_the_offset_only() {
         assert_eq!(Field::new(0x0c, 28, 24).at(0x10), Field::new(0x1c, 28, 24));
+    }
+
+    #[test]
+    fn nesting_beyond_every_command_reads_nothing() {
+        assert_eq!(Field::new(4, 31, 0).at(usize::MAX & !3).get(&[0xff; 16]), 0);
     }
 
     #[test]

@@ -50,7 +50,8 @@ pub mod destroy_qp {
     pub const QPN: Field = Field::new(0x08, 23, 0);
 }
 
-/// QUERY_QP.
+/// QUERY_QP. Drivers may offer more output than this: Linux 6.12's has 0x1d0 bytes, where an extended
+/// context could follow.
 pub mod query_qp {
     use crate::cmd::Opcode;
     use crate::field::Field;

@@ -172,7 +172,7 @@ pub const RELAXED_ORDERING_WRITE_UMR: Field = Field::new(0x18, 15, 15);
 pub const RELAXED_ORDERING_READ_UMR: Field = Field::new(0x18, 14, 14);
 /// Keys can relax the ordering of writes.
 pub const RELAXED_ORDERING_WRITE: Field = Field::new(0x1c, 23, 23);
-/// Keys can relax the ordering of reads.
+/// Keys can relax the ordering of reads; newer headers say `relaxed_ordering_read_pci_enabled`.
 pub const RELAXED_ORDERING_READ: Field = Field::new(0x1c, 22, 22);
 
 // Doorbells and pages.
@@ -384,8 +384,6 @@ pub const LOG_MAX_HAIRPIN_WQ_DATA_SZ: Field = Field::new(0x78, 20, 16);
 pub const LOG_MIN_HAIRPIN_WQ_DATA_SZ: Field = Field::new(0x7c, 28, 24);
 /// Log of the packets of a hairpin queue at most.
 pub const LOG_MAX_HAIRPIN_NUM_PACKETS: Field = Field::new(0x78, 12, 8);
-/// Header split with merging.
-pub const SHAMPO: Field = Field::new(0x14, 5, 5);
 /// TLS offload of sending.
 pub const TLS_TX: Field = Field::new(0x90, 30, 30);
 /// TLS offload of receiving.

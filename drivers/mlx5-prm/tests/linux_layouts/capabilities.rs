@@ -128,7 +128,7 @@ layout! { cmd_hca_cap:
         ETH_WQE_TOO_SMALL = bits(0x24, 0x00002000), ISOLATE_VL_TC_NEW = bits(0x10, 0x00001000),
         HAIRPIN = bits(0x78, 0x80000000), LOG_MAX_HAIRPIN_WQ_DATA_SZ = bits(0x78, 0x001f0000),
         LOG_MIN_HAIRPIN_WQ_DATA_SZ = bits(0x7c, 0x1f000000),
-        LOG_MAX_HAIRPIN_NUM_PACKETS = bits(0x78, 0x00001f00), SHAMPO = bits(0x14, 0x00000020),
+        LOG_MAX_HAIRPIN_NUM_PACKETS = bits(0x78, 0x00001f00),
         TLS_TX = bits(0x90, 0x40000000), TLS_RX = bits(0x90, 0x20000000),
         IPSEC_OFFLOAD = bits(0x8c, 0x00200000), LOG_MAX_DEK = bits(0xb4, 0x00001f00),
         TAG_MATCHING = bits(0xbc, 0x00008000), RNDV_OFFLOAD_RC = bits(0xbc, 0x00004000),
