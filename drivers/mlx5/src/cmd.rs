@@ -115,19 +115,12 @@ pub(crate) struct CommandQueue {
 unsafe impl Send for CommandQueue {}
 
 impl CommandQueue {
-    /// Gets the queue's memory and tells the device where it is.
+    /// Gets the queue's memory.
     pub(crate) fn new<H: PciFunction>(
         hal: &H,
         registers: Block<InitSegment>,
         timeout: Duration,
     ) -> Result<Self, Error> {
-        let low = hal.read32(&registers.cmdq_addr_low);
-        let size = low >> 4 & 0xf;
-        let log_stride = low & 0xf;
-        // The queue is one page; two slots are needed at least, and the doorbell has 32 bits.
-        if !(1..=5).contains(&size) || log_stride < 6 || size + log_stride > 12 {
-            return Err(Error::BadAnswer { opcode: 0, why: "size or stride of the command queue" });
-        }
         let mailboxes = Mailboxes::new(hal, MAILBOXES).map_err(platform)?;
         let page_mailboxes = match Mailboxes::new(hal, PAGE_MAILBOXES) {
             Ok(m) => m,
@@ -151,8 +144,8 @@ impl CommandQueue {
         Ok(Self {
             registers,
             ring,
-            slots: 1 << size,
-            stride: 1 << log_stride,
+            slots: 2,
+            stride: entry::SIZE,
             turn: 0,
             token: 0,
             mailboxes,
@@ -164,10 +157,20 @@ impl CommandQueue {
         })
     }
 
-    /// Tells the device where the queue is. The low twelve bits choose the full interface and are otherwise read-only.
-    pub(crate) fn attach<H: PciFunction>(&self, hal: &H) {
+    /// Reads how many slots the device has, and tells it where the queue is. The low twelve bits of the address choose
+    /// the full interface and are otherwise read-only.
+    pub(crate) fn attach<H: PciFunction>(&mut self, hal: &H) -> Result<(), Error> {
+        let low = hal.read32(&self.registers.cmdq_addr_low);
+        let log_slots = (low & init::LOG_CMDQ_SIZE.mask()) >> init::LOG_CMDQ_SIZE.mask().trailing_zeros();
+        let log_stride = low & init::LOG_CMDQ_STRIDE.mask();
+        // The queue is one page; two slots are needed at least, and the doorbell has 32 bits.
+        if !(1..=5).contains(&log_slots) || log_stride < 6 || log_slots + log_stride > PAGE_SIZE.trailing_zeros() {
+            return Err(Error::BadAnswer { opcode: 0, why: "size or stride of the command queue" });
+        }
+        (self.slots, self.stride) = (1 << log_slots, 1 << log_stride);
         hal.write32(&self.registers.cmdq_addr_high, (self.ring.addr >> 32) as u32);
         hal.write32(&self.registers.cmdq_addr_low, self.ring.addr as u32 & init::CMDQ_ADDR_31_12.mask());
+        Ok(())
     }
 
     /// Gives the memory back.

@@ -1,43 +1,85 @@
 //! The state that a device handle and all its objects share.
 
 use crate::{
-    cmd::{CommandQueue, PageList},
+    cmd::PageList,
+    control::Control,
     counted::Resident,
+    error::platform,
     policy::{Guards, Lock, Policy},
+    table::Table,
+    uar::Uar,
+    watch::Watches,
 };
-use bareverbs::Error;
-use bareverbs_hal::PciFunction;
-use bareverbs_mlx5_prm::cmd::Opcode;
-
-/// What control verbs work on, one caller at a time.
-pub(crate) struct Control {
-    pub(crate) cmd: CommandQueue,
-}
-
-impl Control {
-    /// Runs a command to its end. Its header is written here; `pages` follow the fixed part of the input; as much of
-    /// the output as `out` holds is copied there. Page requests that firmware makes meanwhile are served.
-    pub(crate) fn execute<H: PciFunction>(
-        &mut self,
-        hal: &H,
-        opcode: Opcode,
-        op_mod: u32,
-        fixed: &mut [u8],
-        pages: &PageList<'_>,
-        out: &mut [u8],
-    ) -> Result<(), Error> {
-        let pending = self.cmd.submit(hal, opcode, op_mod, fixed, pages, out.len())?;
-        while !self.cmd.answered(hal, &pending)? {
-            hal.relax();
-        }
-        self.cmd.finish(hal, pending, out)
-    }
-}
+use bareverbs::{DeviceAttr, Error, LinkLayer};
+use bareverbs_hal::{DmaBuffer, Mapping, PciFunction};
+use bareverbs_mlx5_prm::{cmd::Opcode, context::cmd_hca_cap};
+use core::{ffi::c_void, mem::ManuallyDrop, ptr::NonNull};
 
 /// An open function.
 pub(crate) struct Hca<H: PciFunction, P: Policy> {
     pub(crate) hal: H,
     pub(crate) control: <P as Guards>::Lock<Control>,
+    pub(crate) uar: Uar,
+    /// Differs from device to device: the function's address, with a bit that no zeroed handle has.
+    pub(crate) mark: u32,
+    pub(crate) caps: Caps,
+    pub(crate) attr: DeviceAttr,
+    /// From the user index in a CQE to the QP. Read without the control lock, changed under it.
+    pub(crate) users: ManuallyDrop<Table<c_void>>,
+}
+
+/// What SET_HCA_CAP put in force, and what the driver made of it.
+#[derive(Clone, Copy)]
+pub(crate) struct Caps {
+    /// The head of `cmd_hca_cap`, for the fields of [`cmd_hca_cap`].
+    pub(crate) general: [u8; cmd_hca_cap::SIZE],
+    /// What the port speaks.
+    pub(crate) link: LinkLayer,
+    /// Entries of the GID table.
+    pub(crate) gids: u16,
+    /// Entries of the P_Key table.
+    pub(crate) pkeys: u16,
+    /// RoCE v2 exists.
+    pub(crate) roce_v2: bool,
+    /// 8-byte atomics bring their answers in host order.
+    pub(crate) atomics: bool,
+    /// The limits fixed at open.
+    pub(crate) limits: Limits,
+}
+
+/// Numbers of objects, fixed at open.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Limits {
+    pub(crate) qps: u32,
+    pub(crate) cqs: u32,
+    pub(crate) srqs: u32,
+    pub(crate) pds: u32,
+    pub(crate) regions: u32,
+    pub(crate) vectors: u32,
+}
+
+/// Memory that the device may reach, to be given back when it no longer does.
+pub(crate) enum Resource {
+    /// Handed out by the platform.
+    Dma(DmaBuffer),
+    /// The user's own.
+    Mapping(Mapping),
+}
+
+impl Resource {
+    /// Gives it back to the platform.
+    ///
+    /// # Safety
+    /// The device does not use it any more.
+    pub(crate) unsafe fn free<H: PciFunction>(self, hal: &H) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            match self {
+                Self::Dma(buffer) => hal.dma_free(buffer),
+                Self::Mapping(mapping) => hal.unmap(mapping),
+            }
+        }
+    }
 }
 
 impl<H: PciFunction, P: Policy> Hca<H, P> {
@@ -52,6 +94,59 @@ impl<H: PciFunction, P: Policy> Hca<H, P> {
     ) -> Result<(), Error> {
         self.control.with(|control| control.execute(&self.hal, opcode, op_mod, fixed, pages, out))
     }
+
+    /// Runs a command that destroys the object of this number (DESTROY_*, DEALLOC_*). A device that failed has none
+    /// left: nothing is sent.
+    pub(crate) fn destroy(&self, opcode: Opcode, number: u32) -> Result<(), Error> {
+        self.control.with(|control| control.destroy(&self.hal, opcode, number))
+    }
+
+    /// DMA memory for an object.
+    pub(crate) fn dma_alloc(&self, len: usize, align: usize) -> Result<DmaBuffer, Error> {
+        self.hal.dma_alloc(len, align).map_err(platform)
+    }
+
+    /// Gives back the memory of an object that the device was told to forget, by `outcome` of the command that
+    /// destroyed it (or would have made it). Where the device may still use it, it is kept until the function was
+    /// stopped.
+    pub(crate) fn release(&self, resource: Resource, outcome: &Result<(), Error>) {
+        self.control.with(|control| control.release(&self.hal, resource, outcome));
+    }
+
+    /// Drains the event queues and looks at the device's health, without telling anybody: for every 4,096th empty
+    /// poll. Nothing if somebody else is at it.
+    pub(crate) fn drive(&self) {
+        let _ = self.control.try_with(|control| control.drive(&self.hal));
+    }
+
+    /// Enters an object's flags into a table of [`Watches`] under its number.
+    ///
+    /// # Safety
+    /// `watch` lives until the number is taken out again by [`unwatch`](Self::unwatch).
+    pub(crate) unsafe fn watch(
+        &self,
+        table: fn(&Watches) -> &Table<crate::watch::Watch>,
+        number: u32,
+        watch: NonNull<crate::watch::Watch>,
+    ) -> Result<(), Error> {
+        self.control.with(|control| table(&control.watches).insert(&self.hal, number, watch))
+    }
+
+    /// Takes an object's flags out of a table.
+    pub(crate) fn unwatch(&self, table: fn(&Watches) -> &Table<crate::watch::Watch>, number: u32) {
+        self.control.with(|control| table(&control.watches).remove(number));
+    }
+
+    /// The mark by which address handles of this device are recognized.
+    #[inline(always)]
+    pub(crate) fn mark(&self) -> u32 {
+        self.mark
+    }
+
+    /// Whether the device failed, and how.
+    pub(crate) fn fatal(&self) -> Option<Error> {
+        self.control.with(|control| control.fatal())
+    }
 }
 
 impl<H: PciFunction, P: Policy> Resident for Hca<H, P> {
@@ -59,5 +154,13 @@ impl<H: PciFunction, P: Policy> Resident for Hca<H, P> {
 
     fn platform(&self) -> &H {
         &self.hal
+    }
+}
+
+impl<H: PciFunction, P: Policy> Drop for Hca<H, P> {
+    fn drop(&mut self) {
+        self.control.get_mut().close(&self.hal);
+        // SAFETY: taken once; the device is gone, and every QP with it.
+        unsafe { ManuallyDrop::take(&mut self.users) }.free(&self.hal);
     }
 }

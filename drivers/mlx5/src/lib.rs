@@ -6,19 +6,38 @@
 //! Programming Manual).
 #![cfg_attr(not(test), no_std)]
 
+mod ah;
+mod attr;
+mod bringup;
 mod cmd;
+mod config;
+mod control;
 mod counted;
 mod cq_ring;
 mod cqe;
+mod device;
+mod eq;
 mod error;
+mod gid;
 mod hca;
+mod health;
 mod mailbox;
+mod mr;
+mod pages;
+mod pd;
 mod policy;
+mod port;
 mod registers;
 mod rq;
 mod sq;
 mod table;
 mod target;
+mod uar;
+mod watch;
 mod wqe;
 
+pub use config::Config;
+pub use device::Mlx5;
+pub use mr::Mr;
+pub use pd::Pd;
 pub use policy::{Local, Policy, Shared};

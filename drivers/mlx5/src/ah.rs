@@ -1,0 +1,114 @@
+//! Address handles: the address vector of a datagram WQE, encoded once. PRM: "Address Vector".
+
+use crate::hca::{Caps, Hca};
+use crate::policy::Policy;
+use crate::port::check;
+use bareverbs::{AddressHandle, AhAttr, Argument, Error, Gid, LinkLayer, Mac};
+use bareverbs_hal::PciFunction;
+use bareverbs_mlx5_prm::{context::ads, wqe};
+use zerocopy::IntoBytes;
+
+/// What every address path needs on this link, checked: for address handles as well as for the paths of connected QPs.
+pub(crate) struct Path {
+    /// Destination MAC on Ethernet.
+    pub(crate) dmac: Mac,
+    /// UDP source port of RoCE v2.
+    pub(crate) udp_sport: u16,
+    /// Static rate as the device codes it.
+    pub(crate) rate: u8,
+}
+
+/// Checks an address, and finds what follows from it. `qpns` are the local and the remote QP where they are known.
+pub(crate) fn resolve(caps: &Caps, attr: &AhAttr, qpns: Option<(u32, u32)>) -> Result<Path, Error> {
+    check(caps, attr.port)?;
+    if attr.sl > 15 {
+        return Err(Error::OutOfRange { what: Argument::ServiceLevel, wanted: attr.sl.into(), max: 15 });
+    }
+    if let Some(grh) = &attr.grh {
+        if grh.flow_label > 0xf_ffff {
+            return Err(Error::OutOfRange { what: Argument::FlowLabel, wanted: grh.flow_label.into(), max: 0xf_ffff });
+        }
+        if u16::from(grh.sgid_index) >= caps.gids {
+            return Err(Error::NoSuchIndex { table: Argument::Gid, index: grh.sgid_index.into() });
+        }
+    }
+    let rate = match attr.static_rate {
+        0 => 0,
+        code => code.saturating_add(ads::STAT_RATE_OFFSET as u8) & 0xf,
+    };
+    if caps.link == LinkLayer::InfiniBand {
+        return Ok(Path { dmac: Mac::default(), udp_sport: 0, rate });
+    }
+    let grh = attr.grh.as_ref().ok_or(Error::GrhRequired)?;
+    let dmac = attr.dmac.or_else(|| grh.dgid.mac()).or_else(|| multicast_mac(&grh.dgid)).ok_or(Error::MacRequired)?;
+    let udp_sport = attr.udp_sport.unwrap_or_else(|| udp_source_port(grh.flow_label, qpns));
+    Ok(Path { dmac, udp_sport, rate })
+}
+
+/// The MAC of a multicast GID (RFC 2464, 7): 33:33 and its last four bytes.
+fn multicast_mac(gid: &Gid) -> Option<Mac> {
+    match gid.0 {
+        [0xff, .., a, b, c, d] => Some(Mac([0x33, 0x33, a, b, c, d])),
+        _ => None,
+    }
+}
+
+/// A UDP source port in the dynamic range that spreads flows over paths: the folded flow label (RoCEv2 annex A17,
+/// 17.9.2), which without one is made of the QPNs as librdmacm does.
+pub(crate) fn udp_source_port(flow_label: u32, qpns: Option<(u32, u32)>) -> u16 {
+    let label = match (flow_label & 0xf_ffff, qpns) {
+        (0, Some((local, remote))) => {
+            let v = u64::from(local) * u64::from(remote);
+            let v = v ^ v >> 20 ^ v >> 40;
+            (v & 0xf_ffff) as u32
+        }
+        (label, _) => label,
+    };
+    ((label & 0x3fff ^ (label & 0xf_c000) >> 14) | 0xc000) as u16
+}
+
+/// Makes an address handle. Nothing is sent to the device.
+pub(crate) fn create<H: PciFunction, P: Policy>(hca: &Hca<H, P>, attr: &AhAttr) -> Result<AddressHandle, Error> {
+    let av = encode(&hca.caps, attr)?;
+    let mut form = [0; 12];
+    form.as_mut_bytes().copy_from_slice(av.as_bytes());
+    Ok(AddressHandle::from_driver(form, hca.mark()))
+}
+
+/// The address vector, without key and destination QPN.
+fn encode(caps: &Caps, attr: &AhAttr) -> Result<wqe::Av, Error> {
+    let path = resolve(caps, attr, None)?;
+    let mut av = wqe::Av { dqp_dct: wqe::AV_EXTENDED.into(), ..wqe::Av::default() };
+    match caps.link {
+        LinkLayer::InfiniBand => {
+            av.stat_rate_sl = path.rate << 4 | attr.sl;
+            av.fl_mlid = attr.src_path_bits & 0x7f;
+            av.rlid_udp_sport = attr.dlid.0.into();
+        }
+        LinkLayer::Ethernet => {
+            av.stat_rate_sl = path.rate << 4 | (attr.sl & 7) << 1;
+            av.rlid_udp_sport = path.udp_sport.into();
+            av.rmac = path.dmac.0;
+        }
+    }
+    if let Some(grh) = &attr.grh {
+        av.tclass = grh.traffic_class;
+        av.hop_limit = grh.hop_limit;
+        av.grh_gid_fl = (wqe::AV_GRH | u32::from(grh.sgid_index) << 20 | grh.flow_label).into();
+        av.rgid = grh.dgid.0;
+    }
+    Ok(av)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // librdmacm's and Linux's rdma_flow_label_to_udp_sport: (fl & 0x3fff) ^ (fl & 0xfc000) >> 14, | 0xc000.
+    #[test]
+    fn source_ports_lie_in_the_dynamic_range() {
+        assert_eq!(udp_source_port(0, None), 0xc000);
+        assert_eq!(udp_source_port(0x12345, None), 0xc000 | 0x2345 ^ 0x4);
+        assert_eq!(udp_source_port(0, Some((0x11, 0x13))), 0xc000 | 0x143);
+    }
+}

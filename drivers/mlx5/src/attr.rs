@@ -1,0 +1,49 @@
+//! What the user is told that the device can do (ibv_query_device).
+
+use crate::{bringup::power, hca::Caps};
+use bareverbs::{DeviceAttr, QpType};
+use bareverbs_mlx5_prm::{context::cmd_hca_cap as cap, field::Field, wqe};
+
+/// Bytes of the control segment and the remote address segment, or of the control segment and the address vector: what
+/// a send WQE holds beside its elements at most, leaving the rest of the largest WQE.
+const SEND_OVERHEAD: u32 = 16 + 48;
+
+/// Attributes that the capabilities tell.
+pub(crate) fn from_caps(caps: &Caps) -> DeviceAttr {
+    let get = |field: Field| field.get(&caps.general);
+    let log = |field: Field| power(get(field));
+    let element = size_of::<wqe::DataSeg>() as u32;
+    let send_sges = get(cap::MAX_WQE_SZ_SQ).saturating_sub(SEND_OVERHEAD) / element;
+    let recv_sges = get(cap::MAX_WQE_SZ_RQ) / element;
+    let mut attr = DeviceAttr::default();
+    attr.max_mr_size = 1u64.checked_shl(get(cap::LOG_MAX_MRW_SZ)).unwrap_or(u64::MAX);
+    attr.page_size_cap = u64::MAX << 12 & u64::MAX >> (63 - crate::mr::MAX_LOG_PAGE);
+    attr.max_qp = caps.limits.qps;
+    attr.max_qp_wr = log(cap::LOG_MAX_QP_SZ);
+    attr.max_sge = send_sges.min(recv_sges);
+    attr.max_sge_rd = send_sges.min(recv_sges);
+    attr.max_inline = get(cap::MAX_WQE_SZ_SQ).saturating_sub(SEND_OVERHEAD + 4).min(wqe::INLINE_LENGTH_MASK);
+    attr.max_cq = caps.limits.cqs;
+    attr.max_cqe = log(cap::LOG_MAX_CQ_SZ).saturating_sub(1);
+    attr.max_mr = caps.limits.regions;
+    attr.max_pd = caps.limits.pds;
+    attr.max_qp_rd_atom = log(cap::LOG_MAX_RA_RES_QP).min(255) as u8;
+    attr.max_qp_init_rd_atom = log(cap::LOG_MAX_RA_REQ_QP).min(255) as u8;
+    attr.atomics = caps.atomics;
+    attr.max_srq = caps.limits.srqs;
+    attr.max_srq_wr = log(cap::LOG_MAX_SRQ_SZ).saturating_sub(1);
+    // The first 16 bytes of an SRQ's WQE link it to the next.
+    attr.max_srq_sge = get(cap::MAX_WQE_SZ_RQ).saturating_sub(16) / element;
+    attr.max_pkeys = caps.pkeys;
+    attr.num_comp_vectors = caps.limits.vectors;
+    attr.phys_port_cnt = ports(caps);
+    let types = [(cap::RC, QpType::Rc), (cap::UC, QpType::Uc), (cap::UD, QpType::Ud)];
+    attr.qp_types =
+        types.into_iter().filter(|(field, _)| field.is_set(&caps.general)).fold(0, |m, (_, t)| m | 1 << t as u32);
+    attr
+}
+
+/// Ports of the function. One, but for cards of one function and two ports.
+pub(crate) fn ports(caps: &Caps) -> u8 {
+    cap::NUM_PORTS.get(&caps.general).clamp(1, 255) as u8
+}

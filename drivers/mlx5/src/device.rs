@@ -1,0 +1,72 @@
+//! The device handle.
+
+use crate::{
+    bringup,
+    config::Config,
+    counted::Counted,
+    hca::Hca,
+    policy::{Local, Lock, Policy},
+};
+use bareverbs::{Destroy, Error, Handle, Refused};
+use bareverbs_hal::PciFunction;
+use core::ptr::NonNull;
+
+/// An open ConnectX or BlueField function.
+///
+/// A pointer-sized, counted handle: clones and objects hold the device, in any order of dropping, and the last one
+/// closes it. `P` is [`Local`] (one thread, no locks) or [`crate::Shared`].
+pub struct Mlx5<H: PciFunction, P: Policy = Local>(Counted<Hca<H, P>, P>);
+
+impl<H: PciFunction, P: Policy> Mlx5<H, P> {
+    /// Brings a function from reset to ready: firmware's pages, capabilities, the doorbell page, event queues, and RoCE
+    /// on an Ethernet port. On an error everything is undone and all memory given back.
+    ///
+    /// [`Error::Unsupported`] by name for a function that this driver does not fit, [`Error::NotReady`] if firmware
+    /// does not come up, the errors of commands, and what the platform refuses.
+    pub fn open(hal: H, config: Config) -> Result<Self, Error> {
+        Counted::new(bringup::open(hal, &config)?).map(Self).map_err(|(_, e)| e)
+    }
+
+    /// Commands handed to the device since it was opened.
+    pub fn commands(&self) -> u64 {
+        self.0.control.with(|control| control.commands())
+    }
+
+    /// The shared state.
+    #[inline(always)]
+    pub(crate) fn hca(&self) -> &Hca<H, P> {
+        &self.0
+    }
+
+    /// Whether both are the same device.
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        self.0.is(&other.0)
+    }
+}
+
+impl<H: PciFunction, P: Policy> Clone for Mlx5<H, P> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+impl<H: PciFunction, P: Policy> Destroy for Mlx5<H, P> {
+    /// Closes the device, or hands it back while other handles or objects hold it.
+    fn destroy(self) -> Result<(), Refused<Self>> {
+        match self.0.holders() {
+            1 => Ok(()),
+            n => Err(Refused { handle: self, error: Error::Busy { holders: n - 1 } }),
+        }
+    }
+}
+
+impl<H: PciFunction, P: Policy> Handle for Mlx5<H, P> {
+    fn into_raw(self) -> NonNull<()> {
+        self.0.into_raw()
+    }
+
+    unsafe fn from_raw(raw: NonNull<()>) -> Self {
+        // SAFETY: the caller's promise.
+        Self(unsafe { Counted::from_raw(raw) })
+    }
+}

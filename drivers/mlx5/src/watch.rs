@@ -1,0 +1,82 @@
+//! How events reach the objects they are about: each object has a word of flags that service calls raise and that its
+//! owner reads on every poll and post.
+
+use crate::table::Table;
+use bareverbs::Error;
+use bareverbs_hal::Platform;
+use core::sync::atomic::{AtomicU32, Ordering};
+
+/// What happened to an object. Lies in the object itself.
+#[derive(Default)]
+pub(crate) struct Watch(AtomicU32);
+
+impl Watch {
+    /// The device failed.
+    pub(crate) const DEVICE_FATAL: u32 = 1 << 0;
+    /// The CQ was overrun or failed.
+    pub(crate) const CQ_ERROR: u32 = 1 << 1;
+    /// The QP went to the error state by itself.
+    pub(crate) const QP_ERROR: u32 = 1 << 2;
+    /// The SRQ failed.
+    pub(crate) const SRQ_ERROR: u32 = 1 << 3;
+    /// The SRQ's limit was reached; it is not armed any more.
+    pub(crate) const SRQ_LIMIT: u32 = 1 << 4;
+
+    /// All flags.
+    #[inline(always)]
+    pub(crate) fn flags(&self) -> u32 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// Raises flags.
+    pub(crate) fn raise(&self, flags: u32) {
+        self.0.fetch_or(flags, Ordering::Relaxed);
+    }
+
+    /// Takes flags back (an SRQ's limit is armed again, a QP was reset).
+    pub(crate) fn clear(&self, flags: u32) {
+        self.0.fetch_and(!flags, Ordering::Relaxed);
+    }
+}
+
+/// All objects that events name, by their numbers. Changed and read under the control lock.
+pub(crate) struct Watches {
+    pub(crate) cqs: Table<Watch>,
+    pub(crate) srqs: Table<Watch>,
+    pub(crate) qps: Table<Watch>,
+}
+
+impl Watches {
+    pub(crate) fn new<H: Platform>(hal: &H) -> Result<Self, Error> {
+        let cqs = Table::new(hal)?;
+        let srqs = match Table::new(hal) {
+            Ok(table) => table,
+            Err(e) => {
+                cqs.free(hal);
+                return Err(e);
+            }
+        };
+        match Table::new(hal) {
+            Ok(qps) => Ok(Self { cqs, srqs, qps }),
+            Err(e) => {
+                cqs.free(hal);
+                srqs.free(hal);
+                Err(e)
+            }
+        }
+    }
+
+    pub(crate) fn free<H: Platform>(self, hal: &H) {
+        self.cqs.free(hal);
+        self.srqs.free(hal);
+        self.qps.free(hal);
+    }
+
+    /// Tells every object of the device's end.
+    pub(crate) fn device_failed(&self) {
+        for watch in self.cqs.iter().chain(self.srqs.iter()).chain(self.qps.iter()) {
+            // SAFETY: objects leave the table before they go.
+            unsafe { watch.as_ref() }.raise(Watch::DEVICE_FATAL);
+        }
+    }
+}
