@@ -5,13 +5,16 @@
 
 use super::{TARGET, scratch};
 use crate::test::{Bench, Tally};
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 
 /// The function that the panic handler calls; the linker names it when it fails.
 const UNDEFINED: &str = "bareverbs_panic_is_reachable";
+
+/// What the data path consists of: each a function that the library exports.
+const ENTRY_POINTS: &[&str] = &["post_send", "post_recv", "post_srq_recv", "poll", "wire_parse", "wire_emit"];
 
 const PANIC_HANDLER: &str = "
 unsafe extern \"C\" { fn bareverbs_panic_is_reachable() -> !; }
@@ -53,8 +56,17 @@ pub fn run(bench: &Bench) -> Result<Tally> {
     tally.count(refuses(bench, PANICS));
     let data_path = bench.workspace.root.join("xtask/gates/no_panic.rs");
     let data_path = fs::read_to_string(&data_path).with_context(|| data_path.display().to_string())?;
+    tally.count(names_all(&data_path));
     tally.count(link(bench, "no-panic-data-path", &data_path, &dependencies(&bench.workspace.root)));
     Ok(tally)
+}
+
+/// What leaves an entry point out links all the easier.
+fn names_all(data_path: &str) -> Result<()> {
+    let is_there = |name: &str| data_path.contains(&format!("extern \"C\" fn {name}("));
+    let missing: Vec<_> = ENTRY_POINTS.iter().filter(|name| !is_there(name)).collect();
+    ensure!(missing.is_empty(), "xtask/gates/no_panic.rs does not export {missing:?}");
+    Ok(())
 }
 
 /// The packages whose data path `xtask/gates/no_panic.rs` exports.
