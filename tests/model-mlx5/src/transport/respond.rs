@@ -58,6 +58,8 @@ pub enum Answer {
         at: u32,
         /// Messages completed, this one included.
         msn: Psn,
+        /// Asked for once more.
+        again: bool,
     },
     /// An atomic that was executed.
     Atomic {
@@ -67,6 +69,8 @@ pub enum Answer {
         original: u64,
         /// Messages completed, this one included.
         msn: Psn,
+        /// Asked for once more.
+        again: bool,
     },
 }
 
@@ -90,9 +94,11 @@ impl Responder {
         self.answers.push_back(Answer::Nak { psn, msn: self.msn, syndrome: aeth::Syndrome::RnrNak { timer } });
     }
 
-    /// READs and atomics that are not answered yet.
-    pub fn reads(&self) -> u32 {
-        self.answers.iter().filter(|a| matches!(a, Answer::Read { .. } | Answer::Atomic { .. })).count() as u32
+    /// READs and atomics that are not answered yet: those asked for once, or once more.
+    pub fn pending(&self, once_more: bool) -> u32 {
+        let counts =
+            |a: &&Answer| matches!(a, Answer::Read { again, .. } | Answer::Atomic { again, .. } if *again == once_more);
+        self.answers.iter().filter(counts).count() as u32
     }
 }
 
@@ -109,7 +115,7 @@ pub fn send(hca: &mut Hca, bus: &mut dyn Bus, flow: &mut Flow) -> bool {
             hca.transport.counters.count(Counter::NaksSent);
             send_aeth(hca, bus, flow, psn, msn, syndrome);
         }
-        Answer::Atomic { psn, original, msn } => {
+        Answer::Atomic { psn, original, msn, .. } => {
             let credit = credit(hca, bus, flow);
             let ext = Ext {
                 aeth: Some(aeth::Repr { syndrome: aeth::Syndrome::Ack { credit }, msn: msn.get() }),
@@ -119,10 +125,10 @@ pub fn send(hca: &mut Hca, bus: &mut dyn Bus, flow: &mut Flow) -> bool {
             let opcode = Opcode::new(transport(flow), Operation::AtomicAcknowledge);
             send_empty(hca, bus, flow, &Header { ext, ..Header::answer(opcode, flow.remote_qpn, psn, None) });
         }
-        Answer::Read { psn, va, rkey, len, at, msn } => {
+        Answer::Read { psn, va, rkey, len, at, msn, again } => {
             let packets = flow.packets(len);
             if send_read(hca, bus, flow, psn, (va, rkey, len), (at, packets), msn) && at + 1 < packets {
-                flow.responder.answers.push_front(Answer::Read { psn, va, rkey, len, at: at + 1, msn });
+                flow.responder.answers.push_front(Answer::Read { psn, va, rkey, len, at: at + 1, msn, again });
             }
         }
     }

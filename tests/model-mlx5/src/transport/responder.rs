@@ -171,7 +171,7 @@ fn take_duplicate(hca: &mut Hca, flow: &mut Flow, repr: &Repr, operation: Operat
             let fits = Psn::new(psn.get()).plus(flow.packets(len)).since(flow.responder.expected) <= 0;
             let allowed = data::check(hca, flow.user(), reth.rkey, reth.vaddr, len, Access::REMOTE_READ).is_ok()
                 && flow.remote_read;
-            if fits && allowed && flow.responder.reads() < flow.max_dest_rd_atomic {
+            if fits && allowed && flow.responder.pending(true) < flow.max_dest_rd_atomic {
                 let msn = flow.responder.msn;
                 flow.responder.answers.push_back(Answer::Read {
                     psn,
@@ -180,6 +180,7 @@ fn take_duplicate(hca: &mut Hca, flow: &mut Flow, repr: &Repr, operation: Operat
                     len,
                     at: 0,
                     msn,
+                    again: true,
                 });
             }
         }
@@ -187,7 +188,7 @@ fn take_duplicate(hca: &mut Hca, flow: &mut Flow, repr: &Repr, operation: Operat
             match flow.responder.atomics.iter().find(|(done, _)| *done == psn) {
                 Some(&(psn, original)) => {
                     let msn = flow.responder.msn;
-                    flow.responder.answers.push_back(Answer::Atomic { psn, original, msn });
+                    flow.responder.answers.push_back(Answer::Atomic { psn, original, msn, again: true });
                 }
                 None => hca.transport.counters.count(Counter::RespOldAtomic),
             }
@@ -421,7 +422,7 @@ fn read(hca: &mut Hca, flow: &mut Flow, repr: &Repr, psn: Psn) -> Result<(), Ref
     if !flow.remote_read {
         return Err(Refusal::Invalid(Counter::RespNotAllowed));
     }
-    if flow.responder.reads() >= flow.max_dest_rd_atomic {
+    if flow.responder.pending(false) >= flow.max_dest_rd_atomic {
         return Err(Refusal::Invalid(Counter::RespTooManyReads));
     }
     let len = u64::from(reth.dma_len);
@@ -433,7 +434,7 @@ fn read(hca: &mut Hca, flow: &mut Flow, repr: &Repr, psn: Psn) -> Result<(), Ref
     responder.skip(packets);
     responder.msn = responder.msn.plus(1);
     let msn = responder.msn;
-    responder.answers.push_back(Answer::Read { psn, va: reth.vaddr, rkey: reth.rkey, len, at: 0, msn });
+    responder.answers.push_back(Answer::Read { psn, va: reth.vaddr, rkey: reth.rkey, len, at: 0, msn, again: false });
     Ok(())
 }
 
@@ -450,7 +451,7 @@ fn atomic(
     if !flow.remote_atomic {
         return Err(Refusal::Invalid(Counter::RespNotAllowed));
     }
-    if flow.responder.reads() >= flow.max_dest_rd_atomic {
+    if flow.responder.pending(false) >= flow.max_dest_rd_atomic {
         return Err(Refusal::Invalid(Counter::RespTooManyReads));
     }
     if atomic.vaddr % 8 != 0 {
@@ -480,7 +481,7 @@ fn atomic(
         responder.atomics.pop_front();
     }
     let msn = responder.msn;
-    responder.answers.push_back(Answer::Atomic { psn, original, msn });
+    responder.answers.push_back(Answer::Atomic { psn, original, msn, again: false });
     Ok(())
 }
 
