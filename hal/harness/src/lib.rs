@@ -23,6 +23,8 @@ mod slot;
 mod space;
 mod thread;
 mod trace;
+#[cfg(feature = "vfio-user")]
+pub mod vfio_user;
 mod world;
 
 pub use bus::{FaultReason, FaultRecord, InterruptHook};
