@@ -1,31 +1,64 @@
 //! The device: its tables, and what all of its parts share.
 
-use std::{collections::VecDeque, fmt, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    fmt,
+    time::Duration,
+};
 
 use bareverbs_harness::model::{BarKind, Bus, DeviceModel, DmaFault, Frame, LinkKind, PciIdentity, Reset, Step};
 
 use crate::{
+    cmd::{self, CommandQueue},
+    command::Phase,
     config::HcaConfig,
-    cq::{CqError, Cqs},
-    eq::{Eqs, Event},
+    cq::{self, Cqs},
+    eq::Eqs,
+    fault::Faults,
+    hca_cap::Caps,
+    health::{self, Health},
     mr::{Access, KeyFault, KeyUser, Mkeys},
+    nic_vport::NicVport,
+    numbers::AllNumbers,
     pages::PageLedger,
     pd::Pds,
-    port::Port,
-    qp::{QpState, Qps},
+    port::{self, Port},
+    qp::{QpState, Qps, Service},
+    registers::{self, Registers},
     report::Report,
     ring::Segment,
-    srq::{RecvWqe, Srqs},
+    srq::Srqs,
     transport::{self, Transport},
-    uar::{Doorbell, Uars},
+    uar::{self, Doorbell, Uars},
     xrcd::Xrcds,
 };
+
+/// Bytes of BAR 0.
+pub const BAR_SIZE: u64 = 32 << 20;
+/// MSI-X vectors.
+pub const VECTORS: u32 = 64;
 
 /// A modelled HCA.
 #[derive(Debug)]
 pub struct Hca {
     /// What it is made of.
     pub config: HcaConfig,
+    /// What shall still go wrong.
+    pub faults: Faults,
+    /// The initialization segment.
+    pub registers: Registers,
+    /// Health buffer and counter.
+    pub health: Health,
+    /// Command queue.
+    pub cmd: CommandQueue,
+    /// How far the function was brought up.
+    pub phase: Phase,
+    /// Interface step in force; 0 before SET_ISSI.
+    pub issi: u32,
+    /// Capabilities.
+    pub caps: Caps,
+    /// Numbers for new objects.
+    pub numbers: AllNumbers,
     /// Firmware's pages.
     pub pages: PageLedger,
     /// UARs.
@@ -46,20 +79,34 @@ pub struct Hca {
     pub srqs: Srqs,
     /// Queue pairs.
     pub qps: Qps,
+    /// Multicast groups: QPNs by GID.
+    pub multicast: BTreeMap<[u8; 16], BTreeSet<u32>>,
     /// The port.
     pub port: Port,
+    /// The vport of an Ethernet port.
+    pub nic_vport: NicVport,
     /// Packets and WQEs.
     pub transport: Transport,
     /// What happened.
     pub report: Report,
     /// The driver lets the device touch memory.
     pub bus_master: bool,
+    /// Whose turn it is: commands, doorbells, packets take turns.
+    turn: u32,
 }
 
 impl Hca {
     /// A card that was just powered on.
     pub fn new(config: HcaConfig) -> Self {
         Self {
+            faults: config.faults.clone(),
+            registers: Registers::default(),
+            health: Health::default(),
+            cmd: CommandQueue::default(),
+            phase: Phase::default(),
+            issi: 0,
+            caps: Caps::new(&config),
+            numbers: AllNumbers::default(),
             pages: PageLedger::default(),
             uars: Uars::default(),
             doorbells: VecDeque::new(),
@@ -70,17 +117,32 @@ impl Hca {
             cqs: Cqs::default(),
             srqs: Srqs::default(),
             qps: Qps::default(),
-            port: Port::default(),
+            multicast: BTreeMap::new(),
+            port: Port::new(&config),
+            nic_vport: NicVport::new(&config),
             transport: Transport::default(),
             report: Report::default(),
             bus_master: false,
+            turn: 0,
             config,
         }
     }
 
     /// What happened so far.
-    pub fn report(&self) -> &Report {
-        &self.report
+    pub fn report(&self) -> Report {
+        Report { pages: self.pages.held.len() as u64, ..self.report.clone() }
+    }
+
+    /// How many objects exist.
+    pub fn objects(&self) -> usize {
+        self.pds.len()
+            + self.xrcds.len()
+            + self.mkeys.table.len()
+            + self.eqs.len()
+            + self.cqs.len()
+            + self.srqs.len()
+            + self.qps.len()
+            + self.multicast.len()
     }
 
     /// Bus segments of `len` bytes at `va` of `key`.
@@ -95,26 +157,7 @@ impl Hca {
         self.mkeys.translate(key, user, va, len, access)
     }
 
-    /// The next receive WQE of an SRQ; `None` if it has none.
-    pub fn take_srq(&mut self, _bus: &mut dyn Bus, _srqn: u32) -> Result<Option<RecvWqe>, DmaFault> {
-        Ok(None)
-    }
-
-    /// Writes a completion. The low bit of the last byte is set as the CQ's lap demands.
-    pub fn push_cqe(
-        &mut self,
-        _bus: &mut dyn Bus,
-        _cqn: u32,
-        _cqe: &[u8; 64],
-        _solicited: bool,
-    ) -> Result<(), CqError> {
-        Err(CqError)
-    }
-
-    /// Raises an event.
-    pub fn event(&mut self, _bus: &mut dyn Bus, _event: Event) {}
-
-    /// Moves a QP to another state outside of a command.
+    /// Moves a QP to another state.
     pub fn set_qp_state(&mut self, bus: &mut dyn Bus, qpn: u32, new: QpState) {
         let Some(qp) = self.qps.get_mut(&qpn) else { return };
         let old = std::mem::replace(&mut qp.state, new);
@@ -125,8 +168,7 @@ impl Hca {
 
     /// The QP that takes the packets for QP0 or QP1.
     pub fn special_qp(&self, number: u32) -> Option<u32> {
-        use crate::qp::Service::{Qp0, Qp1};
-        let service = if number == 0 { Qp0 } else { Qp1 };
+        let service = if number == 0 { Service::Qp0 } else { Service::Qp1 };
         self.qps.values().find(|qp| qp.service == service).map(|qp| qp.qpn)
     }
 
@@ -150,6 +192,11 @@ impl Hca {
         self.report.dma_faults += 1;
         self.violation(bus, format_args!("{what}: {fault}"));
     }
+
+    /// Whether the device works: not failed, and allowed to touch memory.
+    fn alive(&self) -> bool {
+        self.bus_master && self.health.syndrome == 0
+    }
 }
 
 impl DeviceModel for Hca {
@@ -162,8 +209,8 @@ impl DeviceModel for Hca {
             subsystem: 0x0008,
             revision: 0,
             class: if self.config.link == LinkKind::InfiniBand { 0x02_0700 } else { 0x02_0000 },
-            bars: [BarKind::Memory64(32 << 20), None, None, None, None, None],
-            msix_vectors: 64,
+            bars: [BarKind::Memory64(BAR_SIZE), None, None, None, None, None],
+            msix_vectors: VECTORS as u16,
         }
     }
 
@@ -171,11 +218,22 @@ impl DeviceModel for Hca {
         vec![self.config.link]
     }
 
-    fn mmio_read(&mut self, _bus: &mut dyn Bus, _bar: u8, _offset: u64, data: &mut [u8]) {
+    fn mmio_read(&mut self, bus: &mut dyn Bus, bar: u8, offset: u64, data: &mut [u8]) {
         data.fill(0);
+        if bar == 0 && offset < BAR_SIZE {
+            registers::read(self, bus, offset, data);
+        }
     }
 
-    fn mmio_write(&mut self, _bus: &mut dyn Bus, _bar: u8, _offset: u64, _data: &[u8]) {}
+    fn mmio_write(&mut self, bus: &mut dyn Bus, bar: u8, offset: u64, data: &[u8]) {
+        if bar != 0 || offset.saturating_add(data.len() as u64) > BAR_SIZE {
+            self.violation(bus, format_args!("write of {} bytes at {offset:#x} of BAR {bar}", data.len()));
+        } else if offset < u64::from(uar::FIRST) * 4096 {
+            registers::write(self, bus, offset, data);
+        } else {
+            uar::write(self, bus, offset, data);
+        }
+    }
 
     fn receive(&mut self, bus: &mut dyn Bus, port: u8, frame: Frame) {
         self.report.frames_in += 1;
@@ -183,22 +241,46 @@ impl DeviceModel for Hca {
     }
 
     fn step(&mut self, bus: &mut dyn Bus) -> Step {
-        if !self.bus_master {
+        if health::timers(self, bus) {
+            return Step::Worked;
+        }
+        if !self.alive() {
             return Step::Idle;
         }
-        transport::step(self, bus)
+        if port::poll(self, bus) || cq::timers(self, bus) {
+            return Step::Worked;
+        }
+        // Each part gets its turn, so that none starves another.
+        for _ in 0..3 {
+            self.turn = (self.turn + 1) % 3;
+            let worked = match self.turn {
+                0 => cmd::step(self, bus) == Step::Worked,
+                1 => uar::step(self, bus),
+                _ => transport::step(self, bus) == Step::Worked,
+            };
+            if worked {
+                return Step::Worked;
+            }
+        }
+        Step::Idle
     }
 
     fn next_deadline(&self) -> Option<Duration> {
-        transport::next_deadline(self)
+        let health = health::next_deadline(self);
+        if !self.alive() {
+            return health;
+        }
+        let times = [health, cmd::next_deadline(self), cq::next_deadline(self), transport::next_deadline(self)];
+        times.into_iter().flatten().min()
     }
 
     fn bus_master(&mut self, _bus: &mut dyn Bus, on: bool) {
         self.bus_master = on;
     }
 
-    fn reset(&mut self, _bus: &mut dyn Bus, _reset: Reset) {
-        let (config, report) = (self.config.clone(), std::mem::take(&mut self.report));
-        *self = Self { report, ..Self::new(config) };
+    fn reset(&mut self, bus: &mut dyn Bus, _reset: Reset) {
+        let (report, faults) = (std::mem::take(&mut self.report), std::mem::take(&mut self.faults));
+        *self = Self { report, faults, ..Self::new(self.config.clone()) };
+        self.registers.reset_at = bus.now();
     }
 }

@@ -10,25 +10,35 @@
 //!
 //! Nothing in here knows a driver. Where the manual is silent, what unmodified Linux does is taken as allowed.
 
+pub mod access_reg;
+pub mod cmd;
+pub mod command;
 pub mod config;
 pub mod cq;
 pub mod eq;
 pub mod fault;
 pub mod hca;
+pub mod hca_cap;
+pub mod health;
+pub mod mcg;
 pub mod mr;
+pub mod nic_vport;
+pub mod numbers;
 pub mod pages;
 pub mod pd;
 pub mod port;
-// Until the shared crate has them.
-pub mod prm_cmd;
-pub mod prm_field;
 pub mod qp;
+pub mod qp_state;
 pub mod refusal;
+pub mod registers;
 pub mod report;
 pub mod ring;
+pub mod roce;
 pub mod srq;
+pub mod start;
 pub mod transport;
 pub mod uar;
+pub mod vport;
 pub mod xrcd;
 
 pub use config::{Device, HcaConfig};

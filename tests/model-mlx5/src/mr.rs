@@ -2,7 +2,20 @@
 
 use std::{collections::BTreeMap, fmt};
 
-use crate::ring::Segment;
+use bareverbs_harness::model::Bus;
+use bareverbs_mlx5_prm::{
+    cmd::Status,
+    commands::{create_mkey as create, destroy_mkey as destroy, query_mkey as query},
+    context::mkc,
+};
+
+use crate::{
+    command::Call,
+    hca::Hca,
+    pages::PageLedger,
+    refusal::{Outcome, Refused, require},
+    ring::{Segment, read_qword},
+};
 
 /// What someone wants to do with memory, or may do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -112,10 +125,12 @@ pub struct Mkey {
     pub len: Option<u64>,
     /// Where its bytes are.
     pub translation: Translation,
+    /// How many octowords (16 bytes) of translation fit; UMR cannot exceed it.
+    pub octowords: u32,
     /// UMR may change it.
     pub umr: bool,
     /// The context as the driver gave it, for the query.
-    pub raw: [u8; 64],
+    pub raw: [u8; mkc::SIZE],
 }
 
 /// All keys by index (the upper 24 bits of the key).
@@ -217,4 +232,147 @@ impl Mkeys {
             }
         }
     }
+}
+
+/// Most octowords of translation of one key.
+const MAX_OCTOWORDS: u32 = 1 << 22;
+
+/// Checks a context and its translation entries, and makes a key of them.
+pub fn parse(hca: &Hca, index: u32, ctx: &[u8], entries: &[u8]) -> Outcome<Mkey> {
+    use mkc::access_mode;
+    let mode = mkc::ACCESS_MODE_1_0.get(ctx) | mkc::ACCESS_MODE_4_2.get(ctx) << 2;
+    let absent = [mkc::BSF_EN, mkc::SYNC_UMR, mkc::EXPECTED_SIGERR_COUNT, mkc::BSF_OCTWORD_SIZE];
+    let zero = absent.iter().all(|f| f.get(ctx) == 0);
+    require(zero, Status::BadParameter, 0x0500, "the key asks for something that is not advertised")?;
+    let pd = mkc::PD.get(ctx);
+    require(hca.pds.contains_key(&pd), Status::BadResource, 0x0501, format_args!("no PD {pd:#x}"))?;
+    let qpn = match mkc::QPN.get(ctx) {
+        mkc::QPN_ANY => None,
+        n => Some(n),
+    };
+    let octowords = mkc::TRANSLATIONS_OCTWORD_SIZE.get(ctx);
+    let fits = octowords <= MAX_OCTOWORDS && entries.len() <= octowords as usize * 16;
+    require(fits, Status::BadParameter, 0x0502, format_args!("{octowords} octowords of translation"))?;
+    let (start, len) = (mkc::START_ADDR.get(ctx), mkc::LEN.get(ctx));
+    let whole = mkc::LENGTH64.is_set(ctx);
+    require(!whole || len == 0, Status::BadParameter, 0x0503, "length64 with a length")?;
+    let free = mkc::FREE.is_set(ctx);
+    let wraps = len != 0 && start.checked_add(len - 1).is_none();
+    require(!wraps, Status::BadParameter, 0x0504, format_args!("{len:#x} bytes at {start:#x} wrap around"))?;
+    let translation = match mode {
+        access_mode::PA => Translation::Physical,
+        access_mode::MTT => {
+            let log_page = mkc::LOG_PAGE_SIZE.get(ctx);
+            if free && entries.is_empty() {
+                Translation::Pages { pages: Vec::new(), log_page }
+            } else {
+                require(!whole, Status::BadParameter, 0x0505, "length64 with a page list")?;
+                pages(&hca.pages, log_page, start, len, entries)?
+            }
+        }
+        access_mode::KLMS => {
+            Translation::Keys(keys(entries, |e| u64::from(u32::from_be_bytes([e[0], e[1], e[2], e[3]]))))
+        }
+        access_mode::KSM => {
+            let log_page = mkc::LOG_PAGE_SIZE.get(ctx);
+            Translation::Keys(keys(entries, |_| 1 << log_page))
+        }
+        other => {
+            return Err(Refused::new(
+                Status::BadParameter,
+                0x0506,
+                format_args!("access mode {other} is not advertised"),
+            ));
+        }
+    };
+    let mut raw = [0; mkc::SIZE];
+    raw.copy_from_slice(ctx);
+    Ok(Mkey {
+        key: index << 8 | mkc::MKEY_7_0.get(ctx),
+        free,
+        pd,
+        qpn,
+        access: access(ctx),
+        start,
+        len: (!whole).then_some(len),
+        translation,
+        octowords,
+        umr: mkc::UMR_EN.is_set(ctx),
+        raw,
+    })
+}
+
+/// What a context allows.
+pub fn access(ctx: &[u8]) -> Access {
+    let bits = [
+        (mkc::LR, Access::LOCAL_READ),
+        (mkc::LW, Access::LOCAL_WRITE),
+        (mkc::RR, Access::REMOTE_READ),
+        (mkc::RW, Access::REMOTE_WRITE),
+        (mkc::A, Access::REMOTE_ATOMIC),
+    ];
+    bits.iter().filter(|(f, _)| f.is_set(ctx)).fold(Access::NONE, |all, (_, a)| all.with(*a))
+}
+
+/// A page list; its lowest address bits are flags.
+pub fn pages(ledger: &PageLedger, log_page: u32, start: u64, len: u64, entries: &[u8]) -> Outcome<Translation> {
+    require(log_page >= 12, Status::BadParameter, 0x0507, format_args!("pages of 2^{log_page} bytes"))?;
+    let size = 1u64 << log_page;
+    let needed = ((start & (size - 1)) + len).div_ceil(size) as usize;
+    require(
+        entries.len() / 8 >= needed,
+        Status::BadParameter,
+        0x0508,
+        format_args!("{} pages given, {needed} are needed", entries.len() / 8),
+    )?;
+    let pages: Vec<u64> =
+        (0..needed).map(|i| read_qword(entries, i * 8) & !(mkc::mtt::READ | mkc::mtt::WRITE)).collect();
+    for &page in &pages {
+        require(page % 4096 == 0, Status::BadParameter, 0x0509, format_args!("page at {page:#x} is not aligned"))?;
+        let firmwares = ledger.touches(page, size);
+        require(!firmwares, Status::BadParameter, 0x050a, format_args!("page at {page:#x} belongs to firmware"))?;
+    }
+    Ok(Translation::Pages { pages, log_page })
+}
+
+fn keys(entries: &[u8], bytes: impl Fn(&[u8]) -> u64) -> Vec<(u64, u32, u64)> {
+    let entry = |e: &[u8]| (bytes(e), u32::from_be_bytes([e[4], e[5], e[6], e[7]]), read_qword(e, 8));
+    entries.chunks_exact(16).map(entry).collect()
+}
+
+/// CREATE_MKEY.
+pub fn create_mkey(hca: &mut Hca, _bus: &mut dyn Bus, call: &mut Call) -> Outcome {
+    let absent = create::PG_ACCESS.is_set(call.input) || create::MKEY_UMEM_VALID.is_set(call.input);
+    require(!absent, Status::BadParameter, 0x050b, "on-demand paging and user memory ids are not advertised")?;
+    let given = create::TRANSLATIONS_OCTWORD_ACTUAL_SIZE.get(call.input) as usize;
+    let tail = call.input.get(create::KLM_PAS_MTT..).unwrap_or_default();
+    let fits = given.checked_mul(16).is_some_and(|n| n <= tail.len());
+    require(fits, Status::BadInputLength, 0x050c, format_args!("{given} octowords announced, {} bytes", tail.len()))?;
+    let Some(index) = hca.numbers.mkey.take(|n| hca.mkeys.table.contains_key(&n)) else {
+        return Err(Refused::quiet(Status::LimitExceeded, 0x050d, "no memory key is left"));
+    };
+    let ctx = &call.input[create::MKC..create::MKC + mkc::SIZE];
+    let mkey = parse(hca, index, ctx, &tail[..given * 16])?;
+    hca.mkeys.table.insert(index, mkey);
+    create::out::MKEY_INDEX.set(call.out, index);
+    Ok(())
+}
+
+/// DESTROY_MKEY.
+pub fn destroy_mkey(hca: &mut Hca, _bus: &mut dyn Bus, call: &mut Call) -> Outcome {
+    let index = destroy::MKEY_INDEX.get(call.input);
+    let gone = hca.mkeys.table.remove(&index);
+    require(gone.is_some(), Status::BadResource, 0x050e, format_args!("no memory key {index:#x}"))
+}
+
+/// QUERY_MKEY.
+pub fn query_mkey(hca: &mut Hca, _bus: &mut dyn Bus, call: &mut Call) -> Outcome {
+    let index = query::MKEY_INDEX.get(call.input);
+    let Some(mkey) = hca.mkeys.table.get(&index) else {
+        return Err(Refused::new(Status::BadResource, 0x050f, format_args!("no memory key {index:#x}")));
+    };
+    let base = query::out::MKC;
+    call.out[base..base + mkc::SIZE].copy_from_slice(&mkey.raw);
+    mkc::FREE.at(base).set(call.out, u32::from(mkey.free));
+    Ok(())
 }

@@ -1,4 +1,23 @@
-//! The port.
+//! The port: its state, and the tables that name it on the wire.
+
+use bareverbs_harness::model::{Bus, LinkKind};
+
+use crate::{
+    config::HcaConfig,
+    eq::{Event, port_change},
+    hca::Hca,
+};
+
+/// Entries of the RoCE address table.
+pub const ROCE_ADDRESSES: usize = 256;
+/// UDP destination port of RoCE v2.
+pub const ROCE_UDP_PORT: u16 = 4791;
+/// Entries of the GID table of an InfiniBand port.
+const GIDS: usize = 8;
+/// Entries of the P_Key table.
+const PKEYS: usize = 128;
+/// Subnet prefix without a subnet manager.
+const DEFAULT_PREFIX: u64 = 0xfe80_0000_0000_0000;
 
 /// State of a port's link, as an InfiniBand PortInfo counts it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -30,7 +49,7 @@ pub struct RoceAddress {
 }
 
 /// The port.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Port {
     /// State.
     pub state: PortState,
@@ -50,8 +69,78 @@ pub struct Port {
     pub roce: Vec<RoceAddress>,
     /// RoCE is switched on.
     pub roce_enabled: bool,
-    /// Largest Ethernet frame payload.
-    pub mtu: u16,
-    /// UDP destination port of RoCE v2.
-    pub roce_udp_port: u16,
+    /// Longest Ethernet frame, its header included.
+    pub max_frame: u16,
+    /// Node description; InfiniBand.
+    pub description: [u8; 64],
+    /// The driver wants the port up.
+    pub admin_up: bool,
+    /// Q_Key violations.
+    pub qkey_violations: u16,
+    /// P_Key violations.
+    pub pkey_violations: u16,
+}
+
+impl Port {
+    /// A port without a link.
+    pub fn new(config: &HcaConfig) -> Self {
+        let ib = config.link == LinkKind::InfiniBand;
+        let mut gid = [0; 16];
+        gid[..8].copy_from_slice(&DEFAULT_PREFIX.to_be_bytes());
+        gid[8..].copy_from_slice(&config.guid.to_be_bytes());
+        let mut gids = vec![[0; 16]; if ib { GIDS } else { 0 }];
+        if let Some(first) = gids.first_mut() {
+            *first = gid;
+        }
+        let mut description = [0; 64];
+        let name = b"bareverbs modelled HCA";
+        description[..name.len()].copy_from_slice(name);
+        let mut pkeys = vec![0; PKEYS];
+        pkeys[0] = 0xffff;
+        Self {
+            gids,
+            pkeys,
+            roce: vec![RoceAddress::default(); if ib { 0 } else { ROCE_ADDRESSES }],
+            max_frame: 1522,
+            description,
+            admin_up: true,
+            state: PortState::Down,
+            lid: 0,
+            lmc: 0,
+            sm_lid: 0,
+            sm_sl: 0,
+            roce_enabled: false,
+            qkey_violations: 0,
+            pkey_violations: 0,
+        }
+    }
+}
+
+/// Follows the link; true if something changed.
+pub fn poll(hca: &mut Hca, bus: &mut dyn Bus) -> bool {
+    let up = bus.link_up(0) && hca.port.admin_up;
+    match (up, hca.port.state) {
+        (false, PortState::Down) => false,
+        (false, _) => {
+            hca.port.state = PortState::Down;
+            hca.event(bus, Event::PortChange { port: 1, subtype: port_change::DOWN });
+            true
+        }
+        (true, PortState::Down) => {
+            let state = match (hca.config.link, hca.config.lid) {
+                (LinkKind::Ethernet, _) => PortState::Active,
+                (LinkKind::InfiniBand, Some(lid)) => {
+                    (hca.port.lid, hca.port.sm_lid) = (lid, lid);
+                    PortState::Active
+                }
+                (LinkKind::InfiniBand, None) => PortState::Init,
+            };
+            hca.port.state = state;
+            let active = state == PortState::Active;
+            let subtype = if active { port_change::ACTIVE } else { port_change::INITIALIZED };
+            hca.event(bus, Event::PortChange { port: 1, subtype });
+            true
+        }
+        _ => false,
+    }
 }

@@ -2,10 +2,22 @@
 
 use std::collections::BTreeMap;
 
-use crate::prm_field::{Field, Field64};
-use bareverbs_harness::model::{Bus, DmaFault};
+use bareverbs_harness::model::{Bus, DmaFault, LinkKind};
+pub use bareverbs_mlx5_prm::context::{ads, qpc};
+use bareverbs_mlx5_prm::{
+    cmd::Status,
+    commands::{create_qp as create, destroy_qp as destroy, query_qp as query},
+    field::Field,
+};
 
-use crate::{ring::PageList, transport};
+use crate::{
+    command::Call,
+    hca::Hca,
+    hca_cap::LOG_MAX_QP_SZ,
+    refusal::{Outcome, Refused, require},
+    ring::{self, PageList},
+    transport,
+};
 
 /// States, as the context counts them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,107 +68,6 @@ pub enum ReceiveFrom {
     Nowhere,
 }
 
-/// Fields of the QP context that the model itself needs.
-pub mod qpc {
-    use super::{Field, Field64};
-
-    /// Offset of the primary path.
-    pub const PRIMARY: usize = 0x18;
-    /// Message size limit, log.
-    pub const LOG_MSG_MAX: Field = Field::new(0x08, 28, 24);
-    /// Path MTU code: 1 is 256, 5 is 4096.
-    pub const MTU: Field = Field::new(0x08, 31, 29);
-    /// Reserved lkey allowed.
-    pub const RLKY: Field = Field::new(0x08, 4, 4);
-    /// PD.
-    pub const PD: Field = Field::new(0x04, 23, 0);
-    /// For CQEs.
-    pub const USER_INDEX: Field = Field::new(0x10, 23, 0);
-    /// Peer.
-    pub const REMOTE_QPN: Field = Field::new(0x14, 23, 0);
-    /// 2^n outstanding READs and atomics as requester.
-    pub const LOG_SRA_MAX: Field = Field::new(0x70, 23, 21);
-    /// Retries.
-    pub const RETRY_COUNT: Field = Field::new(0x70, 18, 16);
-    /// RNR retries, 7 is for ever.
-    pub const RNR_RETRY: Field = Field::new(0x70, 15, 13);
-    /// First PSN sent.
-    pub const NEXT_SEND_PSN: Field = Field::new(0x78, 23, 0);
-    /// Send CQ.
-    pub const CQN_SND: Field = Field::new(0x7c, 23, 0);
-    /// Source QPN in the DETH where it is not the QP's own.
-    pub const DETH_SQPN: Field = Field::new(0x80, 23, 0);
-    /// 2^n outstanding READs and atomics as responder.
-    pub const LOG_RRA_MAX: Field = Field::new(0x90, 23, 21);
-    /// Atomics: 1 is the IB specification's.
-    pub const ATOMIC_MODE: Field = Field::new(0x90, 19, 16);
-    /// Remote reads allowed.
-    pub const RRE: Field = Field::new(0x90, 15, 15);
-    /// Remote writes allowed.
-    pub const RWE: Field = Field::new(0x90, 14, 14);
-    /// Remote atomics allowed.
-    pub const RAE: Field = Field::new(0x90, 13, 13);
-    /// RNR timer code.
-    pub const MIN_RNR_NAK: Field = Field::new(0x94, 28, 24);
-    /// First PSN expected.
-    pub const NEXT_RCV_PSN: Field = Field::new(0x94, 23, 0);
-    /// XRC domain.
-    pub const XRCD: Field = Field::new(0x98, 23, 0);
-    /// Receive CQ.
-    pub const CQN_RCV: Field = Field::new(0x9c, 23, 0);
-    /// Doorbell record.
-    pub const DBR_ADDR: Field64 = Field64::new(0xa0);
-    /// Q_Key.
-    pub const Q_KEY: Field = Field::new(0xa8, 31, 0);
-}
-
-/// Fields of an address path (`ads`), relative to its start.
-pub mod ads {
-    use super::Field;
-
-    /// P_Key index.
-    pub const PKEY_INDEX: Field = Field::new(0x00, 15, 0);
-    /// A GRH is sent.
-    pub const GRH: Field = Field::new(0x04, 23, 23);
-    /// Low LID bits of the source (LMC).
-    pub const MLID: Field = Field::new(0x04, 22, 16);
-    /// Destination LID.
-    pub const RLID: Field = Field::new(0x04, 15, 0);
-    /// Local ACK timeout code; 0 is for ever.
-    pub const ACK_TIMEOUT: Field = Field::new(0x08, 31, 27);
-    /// Index of the source GID.
-    pub const SRC_ADDR_INDEX: Field = Field::new(0x08, 23, 16);
-    /// Static rate.
-    pub const STAT_RATE: Field = Field::new(0x08, 11, 8);
-    /// Hop limit.
-    pub const HOP_LIMIT: Field = Field::new(0x08, 7, 0);
-    /// Traffic class.
-    pub const TCLASS: Field = Field::new(0x0c, 27, 20);
-    /// Flow label.
-    pub const FLOW_LABEL: Field = Field::new(0x0c, 19, 0);
-    /// Destination GID or IP.
-    pub const RGID: usize = 0x10;
-    /// RoCE: DSCP is forced.
-    pub const F_DSCP: Field = Field::new(0x20, 27, 27);
-    /// RoCE: DSCP.
-    pub const DSCP: Field = Field::new(0x20, 21, 16);
-    /// RoCE v2: UDP source port.
-    pub const UDP_SPORT: Field = Field::new(0x20, 15, 0);
-    /// RoCE: Ethernet priority.
-    pub const ETH_PRIO: Field = Field::new(0x24, 30, 28);
-    /// Service level.
-    pub const SL: Field = Field::new(0x24, 27, 24);
-    /// Port, from 1.
-    pub const PORT: Field = Field::new(0x24, 23, 16);
-    /// Destination MAC, upper 16 bits.
-    pub const RMAC_47_32: Field = Field::new(0x24, 15, 0);
-    /// Destination MAC, lower 32 bits.
-    pub const RMAC_31_0: Field = Field::new(0x28, 31, 0);
-}
-
-/// Bytes of a QP context.
-pub const QPC_LEN: usize = 0xe8;
-
 /// A send queue.
 #[derive(Clone, Debug, Default)]
 pub struct SendQueue {
@@ -194,10 +105,10 @@ pub struct Qp {
     pub service: Service,
     /// Where receives come from.
     pub receive_from: ReceiveFrom,
+    /// The context at creation; a reset goes back to it.
+    pub created: [u8; qpc::SIZE],
     /// The context as the driver gave it: [`qpc`], [`ads`].
-    pub ctx: [u8; QPC_LEN],
-    /// UAR whose doorbells it listens to.
-    pub uar: u32,
+    pub ctx: [u8; qpc::SIZE],
     /// Send queue.
     pub sq: SendQueue,
     /// Receive queue.
@@ -209,6 +120,24 @@ pub struct Qp {
 /// All queue pairs by number.
 pub type Qps = BTreeMap<u32, Qp>;
 
+impl Service {
+    /// From the context's code.
+    pub fn from_raw(raw: u32) -> Option<Self> {
+        use Service::*;
+        [Rc, Uc, Ud, Xrc, Qp0, Qp1, Umr].into_iter().find(|s| *s as u32 == raw)
+    }
+
+    /// Has a peer: RC, UC, XRC.
+    pub fn connected(self) -> bool {
+        matches!(self, Self::Rc | Self::Uc | Self::Xrc)
+    }
+
+    /// Acknowledged: RC, XRC.
+    pub fn reliable(self) -> bool {
+        matches!(self, Self::Rc | Self::Xrc)
+    }
+}
+
 impl Qp {
     /// A field of the context.
     pub fn get(&self, field: Field) -> u32 {
@@ -217,20 +146,17 @@ impl Qp {
 
     /// A field of the primary path.
     pub fn path(&self, field: Field) -> u32 {
-        field.at(qpc::PRIMARY).get(&self.ctx)
+        field.at(qpc::PRIMARY_ADDRESS_PATH).get(&self.ctx)
     }
 
     /// Destination GID of the primary path.
     pub fn path_gid(&self) -> [u8; 16] {
-        let at = qpc::PRIMARY + ads::RGID;
-        std::array::from_fn(|i| self.ctx[at + i])
+        ads::RGID_RIP.at(qpc::PRIMARY_ADDRESS_PATH).array(&self.ctx)
     }
 
     /// Destination MAC of the primary path.
     pub fn path_mac(&self) -> [u8; 6] {
-        let (high, low) = (self.path(ads::RMAC_47_32) as u16, self.path(ads::RMAC_31_0));
-        let (h, l) = (high.to_be_bytes(), low.to_be_bytes());
-        [h[0], h[1], l[0], l[1], l[2], l[3]]
+        ads::RMAC.at(qpc::PRIMARY_ADDRESS_PATH).array(&self.ctx)
     }
 
     /// Path MTU in bytes; 0 while it was not set.
@@ -252,4 +178,150 @@ impl Qp {
         bus.read(qpc::DBR_ADDR.get(&self.ctx), &mut words)?;
         Ok((u16::from_be_bytes([words[2], words[3]]), u16::from_be_bytes([words[6], words[7]])))
     }
+}
+
+/// Context fields that ask for something that is not advertised.
+const ABSENT: &[(Field, &str)] = &[
+    (qpc::STATE, "a state"),
+    (qpc::LAG_TX_PORT_AFFINITY, "link aggregation"),
+    (qpc::ISOLATE_VL_TC, "VL isolation"),
+    (qpc::OFFLOAD_TYPE, "an offload type"),
+    (qpc::END_PADDING_MODE, "end padding"),
+    (qpc::WQ_SIGNATURE, "WQE signatures"),
+    (qpc::ATOMIC_LIKE_WRITE_EN, "atomic-like writes"),
+    (qpc::DRAIN_SIGERR, "draining on signature errors"),
+    (qpc::CD_MASTER, "cross-channel operation"),
+    (qpc::CD_SLAVE_SEND, "cross-channel operation"),
+    (qpc::CD_SLAVE_RECEIVE, "cross-channel operation"),
+    (qpc::BLOCK_LB_MC, "blocking multicast loopback"),
+    (qpc::CS_REQ, "scatter to CQE"),
+    (qpc::CS_RES, "scatter to CQE"),
+    (qpc::DBR_UMEM_VALID, "user memory ids"),
+];
+
+/// CREATE_QP: checks what the context names, and lays out the work queues: receive first, then send.
+pub fn create_qp(hca: &mut Hca, _bus: &mut dyn Bus, call: &mut Call) -> Outcome {
+    let mut ctx = [0; qpc::SIZE];
+    ctx.copy_from_slice(&call.input[create::QPC..create::QPC + qpc::SIZE]);
+    for (field, what) in ABSENT {
+        let asks = format!("the QP asks for {what}, which is not advertised");
+        require(field.get(&ctx) == 0, Status::BadParameter, 0x0900, asks)?;
+    }
+    let absent = u32::from(create::WQ_UMEM_VALID.is_set(call.input)) | create::ECE.get(call.input);
+    require(absent == 0, Status::BadParameter, 0x0901, "user memory ids and ECE are not advertised")?;
+    let wish = create::INPUT_QPN.get(call.input);
+    require(wish == 0, Status::BadParameter, 0x0902, "a QPN cannot be asked for")?;
+    let st = qpc::ST.get(&ctx);
+    let Some(service) = Service::from_raw(st) else {
+        return Err(Refused::quiet(Status::BadParameter, 0x0903, format_args!("service type {st} is not advertised")));
+    };
+    let pd = qpc::PD.get(&ctx);
+    require(hca.pds.contains_key(&pd), Status::BadResource, 0x0904, format_args!("no PD {pd:#x}"))?;
+    let receive_from = receive_from(hca, service, &ctx)?;
+    cqs(hca, receive_from, &ctx)?;
+    if service == Service::Xrc {
+        let xrcd = qpc::XRCD.get(&ctx);
+        let known = hca.xrcds.contains_key(&xrcd);
+        require(known, Status::BadResource, 0x0905, format_args!("no XRC domain {xrcd:#x}"))?;
+    }
+    let fits = service != Service::Qp0 || hca.config.link == LinkKind::InfiniBand;
+    require(fits, Status::BadParameter, 0x0906, "there is no QP0 on an Ethernet port")?;
+
+    let own = receive_from == ReceiveFrom::Own;
+    let (mut size, mut stride, mut blocks) = (0u32, 0u32, 0u32);
+    if own {
+        let (log_size, log_stride) = (qpc::LOG_RQ_SIZE.get(&ctx), qpc::LOG_RQ_STRIDE.get(&ctx));
+        check_log_size(log_size)?;
+        (size, stride) = (1 << log_size, 16 << log_stride);
+    }
+    if !qpc::NO_SQ.is_set(&ctx) {
+        check_log_size(qpc::LOG_SQ_SIZE.get(&ctx))?;
+        blocks = 1 << qpc::LOG_SQ_SIZE.get(&ctx);
+        let uar = qpc::UAR_PAGE.get(&ctx);
+        require(hca.uars.contains(&uar), Status::BadResource, 0x0907, format_args!("UAR {uar:#x} is not allocated"))?;
+    }
+    if blocks > 0 || own {
+        let dbr = qpc::DBR_ADDR.get(&ctx);
+        let fine = dbr != 0 && dbr.is_multiple_of(8) && !hca.pages.touches(dbr, 8);
+        require(fine, Status::BadParameter, 0x0908, format_args!("doorbell record at {dbr:#x}"))?;
+    }
+    let rq_len = u64::from(size) * u64::from(stride);
+    let sq_len = u64::from(blocks) * 64;
+    let pas = &call.input[create::PAS..];
+    let (log_page, offset) = (qpc::LOG_PAGE_SIZE.get(&ctx), qpc::PAGE_OFFSET.get(&ctx));
+    let memory = ring::from_command(&hca.pages, pas, log_page, offset, rq_len + sq_len)?;
+    let Some(qpn) = hca.numbers.qp.take(|n| hca.qps.contains_key(&n)) else {
+        return Err(Refused::quiet(Status::LimitExceeded, 0x0909, "no QP is left"));
+    };
+    let qp = Qp {
+        qpn,
+        state: QpState::Reset,
+        service,
+        receive_from,
+        created: ctx,
+        ctx,
+        sq: SendQueue { blocks, memory: memory.part(rq_len, sq_len), ..SendQueue::default() },
+        rq: ReceiveQueue { size, stride, memory: memory.part(0, rq_len), ..ReceiveQueue::default() },
+        transport: transport::QpTransport::default(),
+    };
+    hca.qps.insert(qpn, qp);
+    create::out::QPN.set(call.out, qpn);
+    Ok(())
+}
+
+fn check_log_size(log_size: u32) -> Outcome {
+    let max = LOG_MAX_QP_SZ;
+    require(log_size <= max, Status::BadParameter, 0x090a, format_args!("2^{log_size} WQEs, at most 2^{max}"))
+}
+
+fn receive_from(hca: &Hca, service: Service, ctx: &[u8]) -> Outcome<ReceiveFrom> {
+    match qpc::RQ_TYPE.get(ctx) {
+        qpc::rq_type::REGULAR => Ok(ReceiveFrom::Own),
+        qpc::rq_type::ZERO_SIZE => Ok(ReceiveFrom::Nowhere),
+        qpc::rq_type::SRQ => {
+            let srqn = qpc::SRQN_RMPN_XRQN.get(ctx);
+            let known = hca.srqs.contains_key(&srqn);
+            require(known, Status::BadResource, 0x090b, format_args!("no SRQ {srqn:#x}"))?;
+            let allowed = !matches!(service, Service::Uc | Service::Umr | Service::Qp0);
+            require(allowed, Status::BadParameter, 0x090c, format_args!("{service:?} cannot use an SRQ"))?;
+            Ok(ReceiveFrom::Srq(srqn))
+        }
+        other => Err(Refused::new(Status::BadParameter, 0x090d, format_args!("receive queue type {other}"))),
+    }
+}
+
+fn cqs(hca: &Hca, receive_from: ReceiveFrom, ctx: &[u8]) -> Outcome {
+    let needed = [(qpc::CQN_SND, !qpc::NO_SQ.is_set(ctx)), (qpc::CQN_RCV, receive_from != ReceiveFrom::Nowhere)];
+    for (field, needed) in needed {
+        let cqn = field.get(ctx);
+        let known = hca.cqs.contains_key(&cqn) || !needed && cqn == 0;
+        require(known, Status::BadResource, 0x090e, format_args!("no CQ {cqn:#x}"))?;
+    }
+    Ok(())
+}
+
+/// The QP of this number, or a refusal.
+pub fn find(hca: &Hca, qpn: u32) -> Outcome<&Qp> {
+    hca.qps.get(&qpn).ok_or_else(|| Refused::new(Status::BadResource, 0x090f, format_args!("no QP {qpn:#x}")))
+}
+
+/// DESTROY_QP: in any state.
+pub fn destroy_qp(hca: &mut Hca, bus: &mut dyn Bus, call: &mut Call) -> Outcome {
+    let qpn = find(hca, destroy::QPN.get(call.input))?.qpn;
+    if hca.multicast.values().any(|qpns| qpns.contains(&qpn)) {
+        return Err(Refused::new(Status::BadResourceState, 0x0910, "the QP is attached to a multicast group"));
+    }
+    hca.set_qp_state(bus, qpn, QpState::Reset);
+    hca.qps.remove(&qpn);
+    Ok(())
+}
+
+/// QUERY_QP: what was set, and where the queue is.
+pub fn query_qp(hca: &mut Hca, _bus: &mut dyn Bus, call: &mut Call) -> Outcome {
+    let qp = find(hca, query::QPN.get(call.input))?;
+    let ctx = &mut call.out[query::out::QPC..query::out::QPC + qpc::SIZE];
+    ctx.copy_from_slice(&qp.ctx);
+    qpc::STATE.set(ctx, qp.state as u32);
+    transport::fill_context(hca, qp.qpn, ctx);
+    Ok(())
 }

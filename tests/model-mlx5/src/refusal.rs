@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::prm_cmd::Status;
+use bareverbs_mlx5_prm::cmd::Status;
 
 /// Why a command was refused: what goes into its output, and what is said about the driver.
 #[derive(Clone, Debug, PartialEq, Eq)]

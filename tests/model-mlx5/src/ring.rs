@@ -1,6 +1,12 @@
 //! Memory of queues: a list of pages that the driver named when it created the queue.
 
 use bareverbs_harness::model::{Bus, DmaFault};
+use bareverbs_mlx5_prm::cmd::Status;
+
+use crate::{
+    pages::PageLedger,
+    refusal::{Outcome, Refused, require},
+};
 
 /// A run of device addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,6 +32,11 @@ impl PageList {
     pub fn new(pages: Vec<u64>, log_page: u32, offset: u64, len: u64) -> Option<Self> {
         let have = (pages.len() as u64).checked_shl(log_page)?;
         (offset.checked_add(len)? <= have).then_some(Self { pages, log_page, offset, len })
+    }
+
+    /// A part of it; empty if it is not inside.
+    pub fn part(&self, from: u64, len: u64) -> Self {
+        Self::new(self.pages.clone(), self.log_page, self.offset + from, len).unwrap_or_default()
     }
 
     /// Bytes.
@@ -83,6 +94,46 @@ impl PageList {
         }
         Ok(())
     }
+}
+
+/// The big-endian dword at byte `at`; 0 beyond the end.
+pub fn read_dword(bytes: &[u8], at: usize) -> u32 {
+    bytes.get(at..).and_then(|b| b.first_chunk()).map_or(0, |b| u32::from_be_bytes(*b))
+}
+
+/// The big-endian qword at byte `at`; 0 beyond the end.
+pub fn read_qword(bytes: &[u8], at: usize) -> u64 {
+    bytes.get(at..).and_then(|b| b.first_chunk()).map_or(0, |b| u64::from_be_bytes(*b))
+}
+
+/// The memory of a queue of `len` bytes, as a create command names it: `log_page_size` counts from 4 KiB, `page_offset`
+/// in 64ths of a page, `pas` are the big-endian addresses at the command's end.
+pub fn from_command(
+    ledger: &PageLedger,
+    pas: &[u8],
+    log_page_size: u32,
+    page_offset: u32,
+    len: u64,
+) -> Outcome<PageList> {
+    let log_page = log_page_size + 12;
+    let page = 1u64 << log_page;
+    let offset = u64::from(page_offset) * (page / 64);
+    let needed = (offset + len).div_ceil(page) as usize;
+    require(
+        pas.len().is_multiple_of(8) && pas.len() / 8 >= needed,
+        Status::BadInputLength,
+        0x0010,
+        format_args!("{} bytes of page list, {needed} pages of {page:#x} bytes are needed", pas.len()),
+    )?;
+    let pages: Vec<u64> = (0..needed).map(|i| read_qword(pas, i * 8)).collect();
+    for &address in &pages {
+        let aligned = address % page.min(1 << 12) == 0;
+        require(aligned, Status::BadParameter, 0x0011, format_args!("page at {address:#x} is not aligned"))?;
+        let firmwares = ledger.touches(address, page);
+        require(!firmwares, Status::BadParameter, 0x0012, format_args!("page at {address:#x} belongs to firmware"))?;
+    }
+    PageList::new(pages, log_page, offset, len)
+        .ok_or_else(|| Refused::new(Status::BadParameter, 0x0013, "the pages are too few"))
 }
 
 #[cfg(test)]

@@ -1,0 +1,67 @@
+//! Numbers of objects: given out in rising order and only reused after a lap, so that a stale one is noticed.
+
+/// A range of numbers.
+#[derive(Clone, Debug)]
+pub struct Numbers {
+    first: u32,
+    end: u32,
+    next: u32,
+}
+
+impl Numbers {
+    /// Numbers from `first` to `end - 1`.
+    pub fn new(first: u32, end: u32) -> Self {
+        Self { first, end, next: first }
+    }
+
+    /// The next one that is not used.
+    pub fn take(&mut self, used: impl Fn(u32) -> bool) -> Option<u32> {
+        for _ in self.first..self.end {
+            let n = self.next;
+            self.next = if n + 1 == self.end { self.first } else { n + 1 };
+            if !used(n) {
+                return Some(n);
+            }
+        }
+        None
+    }
+}
+
+/// The ranges of all kinds of objects.
+#[derive(Clone, Debug)]
+pub struct AllNumbers {
+    /// UARs.
+    pub uar: Numbers,
+    /// EQs.
+    pub eq: Numbers,
+    /// CQs.
+    pub cq: Numbers,
+    /// QPs; 0 and 1 are nobody's.
+    pub qp: Numbers,
+    /// SRQs.
+    pub srq: Numbers,
+    /// PDs.
+    pub pd: Numbers,
+    /// XRC domains.
+    pub xrcd: Numbers,
+    /// Memory keys' indices.
+    pub mkey: Numbers,
+}
+
+impl Default for AllNumbers {
+    /// As many as [`hca_cap`](crate::hca_cap) advertises. Each kind starts elsewhere, so that a confusion shows.
+    fn default() -> Self {
+        use crate::{hca_cap as cap, uar};
+        let of = |first: u32, log: u32| Numbers::new(first, first + (1 << log));
+        Self {
+            uar: Numbers::new(uar::FIRST, uar::END),
+            eq: Numbers::new(4, 4 + cap::MAX_EQS),
+            cq: of(0x400, cap::LOG_MAX_CQ),
+            qp: of(0x800, cap::LOG_MAX_QP),
+            srq: of(0x300, cap::LOG_MAX_SRQ),
+            pd: of(0x20, cap::LOG_MAX_PD),
+            xrcd: of(0x10, cap::LOG_MAX_XRCD),
+            mkey: of(0x1000, cap::LOG_MAX_MKEY),
+        }
+    }
+}
