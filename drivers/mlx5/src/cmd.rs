@@ -352,3 +352,7 @@ impl CommandQueue {
         unsafe { self.ring.ptr.add(n * self.stride) }
     }
 }
+
+#[cfg(test)]
+#[path = "cmd_tests.rs"]
+mod tests;

@@ -70,3 +70,77 @@ impl<H: PciFunction, P: Policy> Handle for Mlx5<H, P> {
         Self(unsafe { Counted::from_raw(raw) })
     }
 }
+
+#[cfg(any())] // until cq.rs, srq.rs, qp.rs stand
+impl<H: PciFunction, P: Policy> Device for Mlx5<H, P> {
+    type Pd = Pd<H, P>;
+    type Cq = Cq<H, P>;
+    type Srq = Srq<H, P>;
+    type Qp = Qp<H, P>;
+    type Mr<M: Memory> = Mr<M, H, P>;
+
+    fn attributes(&self) -> DeviceAttr {
+        self.hca().attr.clone()
+    }
+
+    fn query_port(&self, port: PortNum) -> Result<PortAttr, Error> {
+        port::query(self.hca(), port)
+    }
+
+    fn query_gid(&self, port: PortNum, index: u8) -> Result<GidEntry, Error> {
+        gid::query(self.hca(), port, index)
+    }
+
+    fn set_gid(&self, port: PortNum, index: u8, entry: &GidEntry) -> Result<(), Error> {
+        gid::set(self.hca(), port, index, entry)
+    }
+
+    fn query_pkey(&self, port: PortNum, index: u16) -> Result<Pkey, Error> {
+        port::query_pkey(self.hca(), port, index)
+    }
+
+    fn alloc_pd(&self) -> Result<Pd<H, P>, Error> {
+        Pd::new(self)
+    }
+
+    fn create_cq(&self, init: &CqInit) -> Result<Cq<H, P>, Error> {
+        Cq::create(self, init)
+    }
+
+    fn create_srq(&self, pd: &Pd<H, P>, init: &SrqAttr) -> Result<Srq<H, P>, Error> {
+        Srq::create(self, pd, init)
+    }
+
+    fn create_qp(&self, pd: &Pd<H, P>, init: &QpInit<'_, Self>) -> Result<Qp<H, P>, Error> {
+        Qp::create(self, pd, init)
+    }
+
+    fn register<M: Memory>(
+        &self,
+        pd: &Pd<H, P>,
+        memory: M,
+        init: impl Into<RegionInit>,
+    ) -> Result<Mr<M, H, P>, Refused<M>> {
+        Mr::register(self, pd, memory, init.into())
+    }
+
+    fn reserved_lkey(&self) -> Result<Lkey, Error> {
+        mr::reserved_lkey(self.hca())
+    }
+
+    fn address_handle(&self, attr: &AhAttr) -> Result<AddressHandle, Error> {
+        ah::create(self.hca(), attr)
+    }
+
+    fn service(&self) -> Result<Option<Event>, Error> {
+        self.hca().service()
+    }
+
+    fn now(&self) -> Duration {
+        self.hca().hal.now()
+    }
+
+    fn relax(&self) {
+        self.hca().hal.relax();
+    }
+}

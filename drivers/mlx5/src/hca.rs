@@ -10,7 +10,7 @@ use crate::{
     uar::Uar,
     watch::Watches,
 };
-use bareverbs::{DeviceAttr, Error, LinkLayer};
+use bareverbs::{DeviceAttr, Error, Event, LinkLayer};
 use bareverbs_hal::{DmaBuffer, Mapping, PciFunction};
 use bareverbs_mlx5_prm::{cmd::Opcode, context::cmd_hca_cap};
 use core::{ffi::c_void, mem::ManuallyDrop, ptr::NonNull};
@@ -111,6 +111,15 @@ impl<H: PciFunction, P: Policy> Hca<H, P> {
     /// stopped.
     pub(crate) fn release(&self, resource: Resource, outcome: &Result<(), Error>) {
         self.control.with(|control| control.release(&self.hal, resource, outcome));
+    }
+
+    /// One event for the user, see [`bareverbs::Device::service`].
+    pub(crate) fn service(&self) -> Result<Option<Event>, Error> {
+        let event = self.control.with(|control| control.service(&self.hal))?;
+        if event.is_none() {
+            self.hal.idle();
+        }
+        Ok(event)
     }
 
     /// Drains the event queues and looks at the device's health, without telling anybody: for every 4,096th empty

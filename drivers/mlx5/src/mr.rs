@@ -5,15 +5,15 @@ use crate::{
     control::count_up,
     device::Mlx5,
     error::platform,
-    hca::Resource,
+    hca::{Hca, Resource},
     pd::Pd,
     policy::{Lock, Policy},
 };
 use bareverbs::{Access, Argument, Error, Lkey, Memory, MemoryRegion, Object, Refused, RegionInit, Rkey};
-use bareverbs_hal::{Dma, MapAccess, Mapping, PAGE_SIZE, PciFunction, Segment};
+use bareverbs_hal::{MapAccess, Mapping, PAGE_SIZE, PciFunction, Segment};
 use bareverbs_mlx5_prm::{
     cmd::Opcode,
-    commands::create_mkey,
+    commands::{create_mkey, query_special_contexts},
     context::{cmd_hca_cap, mkc},
 };
 use core::{mem::ManuallyDrop, ptr::NonNull};
@@ -225,6 +225,14 @@ impl<M: Memory, H: PciFunction, P: Policy> Mr<M, H, P> {
     }
 }
 
+/// The key for all memory by device address. PRM: QUERY_SPECIAL_CONTEXTS.
+pub(crate) fn reserved_lkey<H: PciFunction, P: Policy>(hca: &Hca<H, P>) -> Result<Lkey, Error> {
+    let mut out = [0; query_special_contexts::OUT_LEN];
+    let mut input = [0; query_special_contexts::IN_LEN];
+    hca.execute(Opcode::QUERY_SPECIAL_CONTEXTS, 0, &mut input, &PageList::None, &mut out)?;
+    Ok(Lkey(query_special_contexts::out::RESD_LKEY.get(&out)))
+}
+
 /// The fixed part of CREATE_MKEY's input.
 fn context(pd: u32, variant: u8, access: Access, iova: u64, len: u64, layout: Layout) -> [u8; create_mkey::IN_LEN] {
     const MKC: usize = create_mkey::MKC;
@@ -300,6 +308,99 @@ impl<M: Memory, H: PciFunction, P: Policy> Drop for Mr<M, H, P> {
                 // SAFETY: taken once, for the region is gone.
                 let mapping = unsafe { ManuallyDrop::take(&mut self.mapping) };
                 self.pd.0.device.hca().release(Resource::Mapping(mapping), &Err(e));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::vec::Vec;
+
+    /// Page size and page addresses of a range over these segments.
+    fn list(segments: &[(u64, u64)], iova: u64, len: u64) -> (u32, Vec<u64>) {
+        let each = |f: &mut dyn FnMut(Segment)| segments.iter().for_each(|&(addr, len)| f(Segment { addr, len }));
+        let layout = layout(&each, iova, len);
+        let mut addresses = Vec::new();
+        pages(&each, iova, layout, &mut |addr| addresses.push(addr));
+        assert_eq!(addresses.len(), layout.count, "{segments:x?}");
+        (layout.log_page, addresses)
+    }
+
+    #[test]
+    fn case_47_page_arithmetic() {
+        const MIB: u64 = 1 << 20;
+        // 1.5 MiB up to the end of a 2 MiB page and 1 MiB of another one.
+        let segments = [(0x1000_0000 + MIB / 2, 3 * MIB / 2), (0x3000_0000, MIB)];
+        let (log_page, pages) = list(&segments, 0x4000_0000 + MIB / 2, 5 * MIB / 2);
+        assert_eq!((log_page, &pages[..]), (21, &[0x1000_0000, 0x3000_0000][..]));
+        // Pages of 2 GiB hold a range of 240 MiB that crosses one of their borders.
+        let iova = 0x5_f28f_1000;
+        let (log_page, pages) = list(&[(iova, 0xf00_0000)], iova, 0xf00_0000);
+        assert_eq!((log_page, &pages[..]), (31, &[0x5_8000_0000, 0x6_0000_0000][..]));
+    }
+
+    #[test]
+    fn pages_shrink_to_what_device_addresses_allow() {
+        // The device's address agrees with the region's in its low 16 bits only.
+        assert_eq!(list(&[(0x1_0000, 0x3_0000)], 0x10_0000, 0x3_0000).0, 16);
+        // Two pages that lie apart, entered in the middle of the first.
+        let (log_page, pages) = list(&[(0x5000, 0x1000), (0x9000, 0x1000)], 0x7_0800, 0x1000);
+        assert_eq!((log_page, &pages[..]), (12, &[0x5000, 0x9000][..]));
+        // Neighbours are one run, whatever pieces the platform tells them in.
+        let (log_page, pages) = list(&[(0x4_0000, 0x1000), (0x4_1000, 0xf000)], 0x4_0000, 0x1_0000);
+        assert_eq!((log_page >= 16, pages.len()), (true, 1));
+        // One byte.
+        assert_eq!(list(&[(0xabc0_0000, 0x1000)], 0xabc0_0fff, 1).1.len(), 1);
+    }
+
+    /// Every byte of a region is found again through the page list, for many shapes of mapping.
+    #[test]
+    fn every_page_leads_to_the_right_address() {
+        let seed = 0x9e37_79b9_7f4a_7c15;
+        let mut x: u64 = seed;
+        let mut random = |n: u64| {
+            x ^= x << 13;
+            x ^= x >> 7;
+            x ^= x << 17;
+            x % n
+        };
+        for round in 0..2000 {
+            let segments: Vec<(u64, u64)> =
+                (0..1 + random(5)).map(|_| (random(1 << 24) << 12, (1 + random(64)) << 12)).collect();
+            let total: u64 = segments.iter().map(|s| s.1).sum();
+            let offset = random(4096);
+            let iova = (random(1 << 24) << 12) + offset;
+            let len = 1 + random(total - offset);
+            // A mapping ends with the page of the last byte.
+            let mut left = (offset + len).next_multiple_of(4096);
+            let mut cut = Vec::new();
+            for (addr, len) in segments {
+                let len = len.min(left);
+                left -= len;
+                if len > 0 {
+                    cut.push((addr, len));
+                }
+            }
+            let (log_page, pages) = list(&cut, iova, len);
+            let start = iova - offset;
+            for va in (start..iova + len).step_by(4096) {
+                let n = (va >> log_page) - (iova >> log_page);
+                let through = pages[n as usize] + (va & ((1 << log_page) - 1));
+                let mut skip = va - start;
+                let direct = cut.iter().find_map(|&(addr, len)| {
+                    if skip < len {
+                        return Some(addr + skip);
+                    }
+                    skip -= len;
+                    None
+                });
+                assert_eq!(
+                    Some(through),
+                    direct,
+                    "round {round} (seed {seed:#x}): {cut:x?} iova {iova:#x} len {len:#x}"
+                );
             }
         }
     }
