@@ -1,6 +1,7 @@
 #!/bin/bash
 # The first process of a guest's root: sets the system up, runs the job that came as the second drive, powers off.
 # The kernel's console is ttyS0; what the job prints goes to ttyS1, and the last line there is its exit status.
+# Guests start their jobs together and power off together: each tells that it is there, and waits for a line.
 export PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root
 mount -t proc proc /proc
 mount -t sysfs sys /sys
@@ -12,7 +13,7 @@ mount -t tmpfs tmp /tmp
 mount -t debugfs debug /sys/kernel/debug 2>/dev/null
 ulimit -l unlimited
 
-stty -F /dev/ttyS1 raw
+stty -F /dev/ttyS1 raw -echo
 exec >/dev/ttyS1 2>&1 </dev/null
 
 mkdir /run/job
@@ -36,8 +37,11 @@ if [ -n "$PEER" ]; then
     esac
   done
 fi
+echo "guest: ready"
+read -r _ </dev/ttyS1
 bash ./job
 echo "guest: exit $?"
+read -r _ </dev/ttyS1
 sync
 echo o >/proc/sysrq-trigger
 sleep 60

@@ -6,10 +6,11 @@ use crate::tools::{self, Tool};
 use crate::workspace::Workspace;
 use anyhow::{Context, Result, bail, ensure};
 use std::fs;
+use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
+use std::process::{Child, ChildStdin, Command, ExitCode, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
 /// Modules that a guest with cards loads before the command runs.
@@ -134,45 +135,97 @@ pub fn run(
     let mut machines = Vec::new();
     for number in 1..=options.guests {
         let sockets = model.as_ref().map_or(&[][..], |model| model.sockets_of(number));
-        let mut command = machine(&qemu, &guest, options, number, sockets, &folder.0)?;
-        shell.note(&format!("$ {command:?}"));
-        let mut child = Stopped(command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?);
-        for stream in [child.0.stdout.take().map(boxed), child.0.stderr.take().map(boxed)].into_iter().flatten() {
-            let sender = sender.clone();
-            each_line(stream, move |line| sender.send((usize::from(number), line)).is_ok());
-        }
-        machines.push(child);
+        let command = machine(&qemu, &guest, options, number, sockets, &folder.0)?;
+        machines.push(Machine::start(shell, command, usize::from(number), &sender)?);
     }
     drop(sender);
 
+    let outcome = follow(shell, options, &mut machines, &lines, &mut show);
+    let (statuses, output) = outcome.with_context(|| consoles(&folder.0, options.guests))?;
+    for machine in &mut machines {
+        machine.child.0.wait()?;
+    }
+    let model = model.take().map(Model::finish).transpose()?;
+    Ok(Outcome { statuses, output, model })
+}
+
+/// What a machine tells us.
+enum Said {
+    Line(String),
+    /// It has ended, and will say no more.
+    End,
+}
+
+/// A QEMU with a guest in it.
+struct Machine {
+    child: Stopped,
+    stdin: ChildStdin,
+}
+
+impl Machine {
+    fn start(shell: &Shell, mut command: Command, number: usize, sender: &Sender<(usize, Said)>) -> Result<Self> {
+        shell.note(&format!("$ {command:?}"));
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = Stopped(command.spawn()?);
+        let (output, errors) = (sender.clone(), sender.clone());
+        let stdout = child.0.stdout.take().context("no stdout")?;
+        each_line(stdout, move |line| match line {
+            Some(line) => output.send((number, Said::Line(line))).is_ok(),
+            None => output.send((number, Said::End)).is_ok(),
+        });
+        let stderr = child.0.stderr.take().context("no stderr")?;
+        each_line(stderr, move |line| line.is_none_or(|line| errors.send((number, Said::Line(line))).is_ok()));
+        let stdin = child.0.stdin.take().context("no stdin")?;
+        Ok(Self { child, stdin })
+    }
+}
+
+/// Lets the guests go when all are ready, collects what they say, and lets them power off when all have ended.
+fn follow(
+    shell: &Shell,
+    options: &Options,
+    machines: &mut [Machine],
+    lines: &Receiver<(usize, Said)>,
+    show: &mut dyn FnMut(usize, &str),
+) -> Result<(Vec<i32>, Vec<String>)> {
+    let mut ready = 0;
     let mut statuses = vec![None; machines.len()];
     let mut output = vec![String::new(); machines.len()];
     let started = Instant::now();
     let limit = Duration::from_secs(options.limit);
     loop {
-        match lines.recv_timeout(limit.saturating_sub(started.elapsed())) {
-            Ok((number, line)) => match line.strip_prefix("guest: exit ") {
-                Some(status) => statuses[number - 1] = Some(status.parse()?),
-                None => {
-                    shell.note(&format!("{number}| {line}"));
-                    show(number, &line);
-                    output[number - 1] += &format!("{line}\n");
-                }
-            },
+        let (number, said) = match lines.recv_timeout(limit.saturating_sub(started.elapsed())) {
+            Ok(message) => message,
             Err(RecvTimeoutError::Disconnected) => break,
-            Err(RecvTimeoutError::Timeout) => {
-                bail!("no end after {} s\n{}", options.limit, consoles(&folder.0, options.guests));
+            Err(RecvTimeoutError::Timeout) => bail!("no end after {} s", options.limit),
+        };
+        let Said::Line(line) = said else {
+            ensure!(statuses[number - 1].is_some(), "guest {number} ended before its command");
+            continue;
+        };
+        shell.note(&format!("{number}| {line}"));
+        if line == "guest: ready" {
+            ready += 1;
+            if ready == machines.len() {
+                next(machines)?;
             }
+        } else if let Some(status) = line.strip_prefix("guest: exit ") {
+            statuses[number - 1] = Some(status.parse()?);
+            if statuses.iter().all(Option::is_some) {
+                next(machines)?;
+            }
+        } else {
+            show(number, &line);
+            output[number - 1] += &format!("{line}\n");
         }
     }
-    for machine in &mut machines {
-        machine.0.wait()?;
-    }
     let statuses: Option<Vec<i32>> = statuses.into_iter().collect();
-    let statuses = statuses
-        .with_context(|| format!("a guest ended before its command\n{}", consoles(&folder.0, options.guests)))?;
-    let model = model.take().map(Model::finish).transpose()?;
-    Ok(Outcome { statuses, output, model })
+    Ok((statuses.context("a guest ended before its command")?, output))
+}
+
+/// The line that the guests wait for.
+fn next(machines: &mut [Machine]) -> Result<()> {
+    machines.iter_mut().try_for_each(|machine| Ok(machine.stdin.write_all(b"\n")?))
 }
 
 /// The end of what the guests' kernels said.
@@ -339,8 +392,4 @@ impl Drop for RunFolder {
         // What is left over is small, and in the system's folder for temporary files.
         let _ = fs::remove_dir_all(&self.0);
     }
-}
-
-fn boxed(stream: impl std::io::Read + Send + 'static) -> Box<dyn std::io::Read + Send> {
-    Box::new(stream)
 }

@@ -68,8 +68,12 @@ impl Shell {
         let mut child = command.spawn().with_context(|| format!("cannot start {shown}"))?;
         let (sender, lines) = mpsc::channel();
         let other = sender.clone();
-        each_line(child.stdout.take().context("no stdout")?, move |line| sender.send(line).is_ok());
-        each_line(child.stderr.take().context("no stderr")?, move |line| other.send(line).is_ok());
+        each_line(child.stdout.take().context("no stdout")?, move |line| {
+            line.is_some_and(|line| sender.send(line).is_ok())
+        });
+        each_line(child.stderr.take().context("no stderr")?, move |line| {
+            line.is_some_and(|line| other.send(line).is_ok())
+        });
         let mut text = String::new();
         loop {
             match lines.recv_timeout(limit.saturating_sub(started.elapsed())) {
@@ -125,17 +129,18 @@ fn tail(text: &str) -> String {
     lines[lines.len().saturating_sub(60)..].join("\n")
 }
 
-/// Hands each line of a stream to `take`, on a thread of its own, until the stream ends or `take` wants no more.
-pub fn each_line(stream: impl Read + Send + 'static, mut take: impl FnMut(String) -> bool + Send + 'static) {
+/// Hands each line of a stream to `take`, on a thread of its own, and `None` at its end, until `take` wants no more.
+pub fn each_line(stream: impl Read + Send + 'static, mut take: impl FnMut(Option<String>) -> bool + Send + 'static) {
     std::thread::spawn(move || {
         let mut reader = BufReader::new(stream);
         let mut line = Vec::new();
         while reader.read_until(b'\n', &mut line).is_ok_and(|n| n > 0) {
             let text = String::from_utf8_lossy(&line).trim_end_matches(['\n', '\r']).to_owned();
-            if !take(text) {
-                break;
+            if !take(Some(text)) {
+                return;
             }
             line.clear();
         }
+        take(None);
     });
 }

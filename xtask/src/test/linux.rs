@@ -24,7 +24,7 @@ fn boots(bench: &Bench, suite: Suite, kernel: &str) -> Result<()> {
 }
 
 fn reach_each_other(bench: &Bench) -> Result<()> {
-    let command = vec!["ping -c 1 -w 60 $PEER && exit $GUEST".into()];
+    let command = vec!["ping -c 1 -W 60 $PEER && exit $GUEST".into()];
     let options = Options { no_hca: true, guests: 2, command, ..Options::default() };
     let outcome = linux::run(bench.workspace, &bench.shell, &options, |_, _| {})?;
     ensure!(outcome.statuses == [1, 2], "guests do not reach each other: {:?}", outcome.output);
