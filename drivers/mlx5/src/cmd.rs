@@ -35,6 +35,9 @@ const PAGE_MAILBOXES: usize = 9;
 pub(crate) const PAGES_PER_COMMAND: usize = 512;
 const _: () = assert!(blocks(16 + 8 * PAGES_PER_COMMAND) <= PAGE_MAILBOXES);
 
+/// Hands every address of a list to the function it is given.
+pub(crate) type EachPage<'a> = dyn Fn(&mut dyn FnMut(u64)) + 'a;
+
 /// Page addresses behind the fixed part of a command's input, 8 bytes each.
 pub(crate) enum PageList<'a> {
     /// None.
@@ -53,7 +56,7 @@ pub(crate) enum PageList<'a> {
         /// Pages; exactly so many must come.
         count: usize,
         /// Hands every address to the function it is given.
-        each: &'a dyn Fn(&mut dyn FnMut(u64)),
+        each: &'a EachPage<'a>,
     },
 }
 

@@ -46,9 +46,12 @@ pub(crate) struct Layout {
     pub(crate) count: usize,
 }
 
+/// Hands every segment of a mapping to the function it is given.
+type EachSegment<'a> = dyn Fn(&mut dyn FnMut(Segment)) + 'a;
+
 /// Hands every run of device addresses to `f`, together with the address in the region that it begins at. Neighbours
 /// are joined.
-fn runs<'a>(segments: &'a dyn Fn(&mut dyn FnMut(Segment)), start: u64) -> impl Fn(&mut dyn FnMut(u64, Segment)) + 'a {
+fn runs<'a>(segments: &'a EachSegment<'a>, start: u64) -> impl Fn(&mut dyn FnMut(u64, Segment)) + 'a {
     move |f| {
         let mut at = start;
         let mut run: Option<(u64, Segment)> = None;
@@ -73,7 +76,7 @@ fn runs<'a>(segments: &'a dyn Fn(&mut dyn FnMut(Segment)), start: u64) -> impl F
 ///
 /// `segments` are those of the mapping, from the page of the first byte on; `iova` and `len` are the region's. Within a
 /// page, region and device addresses must agree, and a page must not straddle two runs of device addresses.
-pub(crate) fn layout(segments: &dyn Fn(&mut dyn FnMut(Segment)), iova: u64, len: u64) -> Layout {
+pub(crate) fn layout(segments: &EachSegment<'_>, iova: u64, len: u64) -> Layout {
     let start = iova & !(PAGE_SIZE as u64 - 1);
     let mut differs = 1 << MAX_LOG_PAGE;
     let mut first = true;
@@ -85,11 +88,11 @@ pub(crate) fn layout(segments: &dyn Fn(&mut dyn FnMut(Segment)), iova: u64, len:
         first = false;
     });
     let log_page = differs.trailing_zeros().max(LOG_PAGE);
-    Layout { log_page, count: ((iova + (len - 1) >> log_page) - (iova >> log_page) + 1) as usize }
+    Layout { log_page, count: (((iova + (len - 1)) >> log_page) - (iova >> log_page) + 1) as usize }
 }
 
 /// Hands every page's address to `f`, in order.
-pub(crate) fn pages(segments: &dyn Fn(&mut dyn FnMut(Segment)), iova: u64, layout: Layout, f: &mut dyn FnMut(u64)) {
+pub(crate) fn pages(segments: &EachSegment<'_>, iova: u64, layout: Layout, f: &mut dyn FnMut(u64)) {
     let start = iova & !(PAGE_SIZE as u64 - 1);
     let mask = !((1u64 << layout.log_page) - 1);
     let mut left = layout.count;

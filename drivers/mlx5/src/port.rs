@@ -178,7 +178,8 @@ fn query_ethernet<H: PciFunction>(
     let [a, b, c, _] = local_port(port);
     let out: [u8; REGISTER + ptys::SIZE] =
         read_register(hal, control, register::PTYS, &[a, b, c, protocol::ETHERNET as u8])?;
-    (attr.active_width, attr.active_speed) = ethernet_speed(ptys::ETH_PROTO_OPER.at(REGISTER).get(&out));
+    (attr.active_width, attr.active_speed) =
+        ethernet_speed(ptys::ETH_PROTO_OPER.at(REGISTER).get(&out), ptys::EXT_ETH_PROTO_OPER.at(REGISTER).get(&out));
     let out: [u8; REGISTER + pmtu::SIZE] = read_register(hal, control, register::PMTU, &local_port(port))?;
     attr.max_mtu = roce_mtu(pmtu::MAX_MTU.at(REGISTER).get(&out));
     attr.active_mtu = roce_mtu(pmtu::OPER_MTU.at(REGISTER).get(&out));
@@ -196,23 +197,53 @@ fn roce_mtu(frame: u32) -> Mtu {
     fits.unwrap_or(Mtu::B256)
 }
 
-/// Width and speed in the IBA's codes that come closest to an Ethernet mode (PTYS' ethernet protocol bits: 4 lanes of
-/// 10G are bits 6 to 8, one of 25G 27 to 29, two 30 and 31, four 20 to 23).
-fn ethernet_speed(modes: u32) -> (u8, u8) {
-    const X1: u8 = 1;
-    const X2: u8 = 16;
-    const X4: u8 = 2;
-    const SDR: u8 = 1;
-    const QDR: u8 = 4;
-    const EDR: u8 = 32;
-    match modes {
-        m if m & 0x00f0_0000 != 0 => (X4, EDR),
-        m if m & 0xc000_0000 != 0 => (X2, EDR),
-        m if m & 0x3800_0000 != 0 => (X1, EDR),
-        m if m & 0x0001_81c0 != 0 => (X4, QDR),
-        m if m & 0x0f00_7010 != 0 => (X1, QDR),
-        _ => (X1, SDR),
-    }
+/// Link widths and speeds, the IBA's codes (PortInfo:LinkWidthActive, LinkSpeedActive and its extensions).
+mod ib {
+    pub(super) const X1: u8 = 1;
+    pub(super) const X2: u8 = 16;
+    pub(super) const X4: u8 = 2;
+    pub(super) const X8: u8 = 4;
+    pub(super) const SDR: u8 = 1;
+    pub(super) const QDR: u8 = 4;
+    pub(super) const FDR: u8 = 16;
+    pub(super) const EDR: u8 = 32;
+    pub(super) const HDR: u8 = 64;
+    pub(super) const NDR: u8 = 128;
+}
+
+/// PTYS' bits of Ethernet modes, with the width and speed that come closest.
+const ETHERNET_MODES: [(u32, u8, u8); 7] = [
+    (1 << 20 | 1 << 21 | 1 << 22 | 1 << 23, ib::X4, ib::EDR), // 100G CR4, SR4, KR4, LR4
+    (1 << 18 | 1 << 30 | 1 << 31, ib::X2, ib::EDR),           // 50G SR2, CR2, KR2
+    (1 << 8, ib::X4, ib::FDR),                                // 56G R4
+    (1 << 6 | 1 << 7 | 1 << 15 | 1 << 16, ib::X4, ib::QDR),   // 40G CR4, KR4, SR4, LR4
+    (1 << 27 | 1 << 28 | 1 << 29, ib::X1, ib::EDR),           // 25G CR, KR, SR
+    (1 << 2 | 1 << 3 | 1 << 4 | 1 << 12 | 1 << 13 | 1 << 14 | 1 << 26, ib::X1, ib::QDR), // 10G
+    (1 << 0 | 1 << 1 | 1 << 24 | 1 << 25, ib::X1, ib::SDR),   // 1G and below
+];
+
+/// The same of the extended modes, which cards from ConnectX-6 on use instead.
+const EXTENDED_ETHERNET_MODES: [(u32, u8, u8); 11] = [
+    (1 << 18, ib::X4, ib::NDR), // 400G on 4 lanes
+    (1 << 15, ib::X8, ib::HDR), // 400G on 8 lanes
+    (1 << 17, ib::X2, ib::NDR), // 200G on 2 lanes
+    (1 << 12, ib::X4, ib::HDR), // 200G on 4 lanes
+    (1 << 16, ib::X1, ib::NDR), // 100G on 1 lane
+    (1 << 10, ib::X2, ib::HDR), // 100G on 2 lanes
+    (1 << 9, ib::X4, ib::EDR),  // 100G on 4 lanes
+    (1 << 8, ib::X1, ib::HDR),  // 50G on 1 lane
+    (1 << 7, ib::X2, ib::EDR),  // 50G on 2 lanes
+    (1 << 5, ib::X4, ib::QDR),  // 40G on 4 lanes
+    (1 << 6, ib::X1, ib::EDR),  // 25G
+];
+
+/// Width and speed of an Ethernet port by its modes; the slowest where no mode is known.
+fn ethernet_speed(modes: u32, extended: u32) -> (u8, u8) {
+    let find = |table: &[(u32, u8, u8)], modes| {
+        table.iter().find(|(bits, ..)| modes & bits != 0).map(|&(_, width, speed)| (width, speed))
+    };
+    let found = find(&ETHERNET_MODES, modes).or_else(|| find(&EXTENDED_ETHERNET_MODES, extended));
+    found.unwrap_or((ib::X1, ib::SDR))
 }
 
 /// An entry of the P_Key table (ibv_query_pkey). Ethernet ports have the default one only.

@@ -11,6 +11,8 @@ pub struct Faults {
     pub commands: Vec<CommandRule>,
     /// Firmware asks for this many more pages in the event after INIT_HCA.
     pub page_request: Option<i32>,
+    /// What QUERY_PAGES answers instead of the truth: boot, init, regular.
+    pub page_answers: [Option<i32>; 3],
     /// The health counter stops at this time.
     pub counter_stops: Option<Duration>,
     /// At this time the health buffer shows this syndrome, and the device stops.
