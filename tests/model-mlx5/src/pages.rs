@@ -132,7 +132,8 @@ pub fn query_pages(hca: &mut Hca, _bus: &mut dyn Bus, call: &mut Call) -> Outcom
         query_pages_op_mod::INIT => (BOOT + INIT).saturating_sub(held) as i32,
         _ => hca.pages.requested,
     };
-    let instead = usize::from(call.op_mod).checked_sub(1).and_then(|n| hca.faults.page_answers.get(n).copied().flatten());
+    let instead =
+        usize::from(call.op_mod).checked_sub(1).and_then(|n| hca.faults.page_answers.get(n).copied().flatten());
     let wanted = instead.unwrap_or(wanted);
     query::out::NUM_PAGES.set(call.out, wanted as u32);
     Ok(())

@@ -33,6 +33,9 @@ mod timers;
 mod umr;
 mod wqe;
 
+#[cfg(test)]
+mod tests;
+
 use std::{
     collections::{BTreeSet, VecDeque},
     time::Duration,
