@@ -9,12 +9,13 @@ use crate::{
     hca::{Caps, Hca, Limits},
     health::firmware,
     policy::{Guards, Lock, Policy},
+    port,
     registers::{Block, InitSegment, init_segment},
     table::Table,
     uar::Uar,
     watch::Watches,
 };
-use bareverbs::{DeviceAttr, Error, LinkLayer};
+use bareverbs::{DeviceAttr, Error, LinkLayer, Mtu};
 use bareverbs_hal::{PAGE_SIZE, PciFunction};
 use bareverbs_mlx5_prm::{
     cmd::Opcode,
@@ -156,6 +157,7 @@ impl<H: PciFunction> BringUp<'_, H> {
         if caps.link == LinkLayer::Ethernet {
             self.enable_roce()?;
         }
+        caps.max_mtu = port::max_mtu(self.hal, self.control, &caps)?;
         let attr = self.attributes(&caps)?;
         Ok((uar, caps, attr))
     }
@@ -265,6 +267,7 @@ impl<H: PciFunction> BringUp<'_, H> {
             gids: 8 << cap::GID_TABLE_SIZE.get(&general).min(4),
             pkeys: 128 << cap::PKEY_TABLE_SIZE.get(&general).min(5),
             roce_v2: false,
+            max_mtu: Mtu::default(),
             atomics: false,
             limits,
         })

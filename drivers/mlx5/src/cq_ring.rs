@@ -95,6 +95,23 @@ enum Taken {
 pub(crate) struct Shown {
     pub(crate) entry: Entry,
     pub(crate) wr_id: u64,
+    pkey_index: u16,
+    infiniband: u32,
+}
+
+impl Shown {
+    /// All of it.
+    #[inline(always)]
+    pub(crate) fn completion(&self) -> Completion {
+        let cqe_opcode = self.entry.opcode();
+        match self.entry.work() {
+            Some(work) if cqe_opcode == opcode::REQ => self.entry.sent(self.wr_id, work),
+            Some(_) if RESPONDER.contains(&cqe_opcode) => {
+                self.entry.received(self.wr_id, cqe_opcode, self.pkey_index, self.infiniband)
+            }
+            _ => self.entry.failed(self.wr_id),
+        }
+    }
 }
 
 /// A CQ's ring and where its one consumer stands.
@@ -266,7 +283,10 @@ impl CqRing {
             _ => None,
         };
         match wr_id {
-            Some(wr_id) => Taken::Done(entry.failed(wr_id)),
+            Some(wr_id) => {
+                target.fail(entry.is_receive());
+                Taken::Done(entry.failed(wr_id))
+            }
             None => Taken::Bad(PollError::BadEntry),
         }
     }
@@ -281,7 +301,9 @@ impl CqRing {
         }
         hal.dma_rmb();
         let result = match self.take(users, entry, kind) {
-            Taken::Done(completion) => Ok(Some(Shown { entry, wr_id: completion.wr_id })),
+            Taken::Done(Completion { wr_id, pkey_index, .. }) => {
+                Ok(Some(Shown { entry, wr_id, pkey_index, infiniband: self.infiniband }))
+            }
             Taken::Empty => return Ok(None),
             Taken::Bad(error) => Err(error),
         };
@@ -331,11 +353,12 @@ impl CqRing {
     /// Goes over to another ring once the device has: copies the unpolled entries there, up to the one that says that
     /// the old ring ended. The device counts that one, so the others move one place on. `false`, and nothing changes,
     /// if it has not come yet.
-    pub(crate) fn switch(&mut self, new: Ring) -> bool {
+    pub(crate) fn switch<H: Dma>(&mut self, hal: &H, new: Ring) -> bool {
         let old = self.ring;
         let unpolled = self.unpolled();
         let last = (0..unpolled).find(|n| old.entry(self.consumer.plus(*n)).opcode() == opcode::RESIZE_CQ);
         let Some(last) = last else { return false };
+        hal.dma_rmb();
         let begin = Consumer::at(new.log, self.consumer.index().wrapping_add(1));
         for n in 0..last {
             old.copy(self.consumer.plus(n), &new, begin.plus(n));

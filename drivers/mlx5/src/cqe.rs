@@ -174,7 +174,7 @@ impl Entry {
             slid: Lid(field!(self, Cqe64.slid).get() & infiniband as u16),
             status: WcStatus::Success,
             opcode: kind.opcode,
-            flags: WcFlags::from_bits_retain(kind.flags | u8::from(grh) * WcFlags::GRH.bits()),
+            flags: WcFlags::from_bits_retain(kind.flags | (u8::from(grh) * WcFlags::GRH.bits())),
             sl: (rqpn >> rqpn::SL_SHIFT & rqpn::SL_MASK & infiniband) as u8,
             dlid_path_bits: field!(self, Cqe64.ml_path) & 0x7f & infiniband as u8,
         }

@@ -1,15 +1,25 @@
 //! The device handle.
 
 use crate::{
-    bringup,
+    ah, bringup,
     config::Config,
     counted::Counted,
+    cq::Cq,
+    gid,
     hca::Hca,
+    mr::{self, Mr},
+    pd::Pd,
     policy::{Local, Lock, Policy},
+    port,
+    qp::Qp,
+    srq::Srq,
 };
-use bareverbs::{Destroy, Error, Handle, Refused};
+use bareverbs::{
+    AddressHandle, AhAttr, CqInit, Destroy, Device, DeviceAttr, Error, Event, GidEntry, Handle, Lkey, Memory, Pkey,
+    PortAttr, PortNum, QpInit, Refused, RegionInit, SrqAttr,
+};
 use bareverbs_hal::PciFunction;
-use core::ptr::NonNull;
+use core::{ptr::NonNull, time::Duration};
 
 /// An open ConnectX or BlueField function.
 ///
@@ -71,7 +81,6 @@ impl<H: PciFunction, P: Policy> Handle for Mlx5<H, P> {
     }
 }
 
-#[cfg(any())] // until cq.rs, srq.rs, qp.rs stand
 impl<H: PciFunction, P: Policy> Device for Mlx5<H, P> {
     type Pd = Pd<H, P>;
     type Cq = Cq<H, P>;

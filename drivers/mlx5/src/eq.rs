@@ -155,6 +155,7 @@ impl EventQueue {
 pub(crate) fn note(e: &Eqe, watches: &Watches) {
     let data = e.data();
     let (watch, flag) = match e.kind() {
+        event::COMPLETION => (watches.cqs.get(eqe::completion::CQN.get(data)), Watch::CQ_EVENT),
         event::CQ_ERROR => (watches.cqs.get(eqe::cq_error::CQN.get(data)), Watch::CQ_ERROR),
         event::WQ_CATASTROPHIC | event::WQ_INVALID_REQUEST | event::WQ_ACCESS_ERROR => {
             (watches.qps.get(eqe::qp::NUMBER.get(data)), Watch::QP_ERROR)

@@ -7,13 +7,14 @@ use crate::{
     error::platform,
     policy::{Guards, Lock, Policy},
     table::Table,
+    target::Target,
     uar::Uar,
     watch::Watches,
 };
-use bareverbs::{DeviceAttr, Error, Event, LinkLayer};
+use bareverbs::{DeviceAttr, Error, Event, LinkLayer, Mtu};
 use bareverbs_hal::{DmaBuffer, Mapping, PciFunction};
 use bareverbs_mlx5_prm::{cmd::Opcode, context::cmd_hca_cap};
-use core::{ffi::c_void, mem::ManuallyDrop, ptr::NonNull};
+use core::{mem::ManuallyDrop, ptr::NonNull};
 
 /// An open function.
 pub(crate) struct Hca<H: PciFunction, P: Policy> {
@@ -25,7 +26,7 @@ pub(crate) struct Hca<H: PciFunction, P: Policy> {
     pub(crate) caps: Caps,
     pub(crate) attr: DeviceAttr,
     /// From the user index in a CQE to the QP. Read without the control lock, changed under it.
-    pub(crate) users: ManuallyDrop<Table<c_void>>,
+    pub(crate) users: ManuallyDrop<Table<Target>>,
 }
 
 /// What SET_HCA_CAP put in force, and what the driver made of it.
@@ -39,6 +40,8 @@ pub(crate) struct Caps {
     pub(crate) gids: u16,
     /// Entries of the P_Key table.
     pub(crate) pkeys: u16,
+    /// Largest MTU that a path over the port can have.
+    pub(crate) max_mtu: Mtu,
     /// RoCE v2 exists.
     pub(crate) roce_v2: bool,
     /// 8-byte atomics bring their answers in host order.

@@ -25,6 +25,8 @@ mod sealed {
 
     /// What a policy is made of.
     pub trait Guards: 'static {
+        /// Whether several threads may be at work.
+        const SHARED: bool;
         /// A lock.
         type Lock<T>: Lock<T>;
         /// A count of holders.
@@ -32,11 +34,13 @@ mod sealed {
     }
 
     impl Guards for Local {
+        const SHARED: bool = false;
         type Lock<T> = Once<T>;
         type Count = Cell<u32>;
     }
 
     impl Guards for Shared {
+        const SHARED: bool = true;
         type Lock<T> = spin::Mutex<T>;
         type Count = AtomicU32;
     }

@@ -190,6 +190,16 @@ fn query_ethernet<H: PciFunction>(
 const LINK_UP: u8 = 5;
 const DISABLED: u8 = 3;
 
+/// Largest MTU that a path over the first port can have: on InfiniBand the port's own, for the subnet manager may still
+/// raise the one in use; on Ethernet what fits the frames in use.
+pub(crate) fn max_mtu<H: PciFunction>(hal: &H, control: &mut Control, caps: &Caps) -> Result<Mtu, Error> {
+    let out: [u8; REGISTER + pmtu::SIZE] = read_register(hal, control, register::PMTU, &local_port(PortNum(1)))?;
+    match caps.link {
+        LinkLayer::InfiniBand => mtu(pmtu::MAX_MTU.at(REGISTER).get(&out)),
+        LinkLayer::Ethernet => Ok(roce_mtu(pmtu::OPER_MTU.at(REGISTER).get(&out))),
+    }
+}
+
 /// The largest RoCE MTU that fits a frame.
 fn roce_mtu(frame: u32) -> Mtu {
     let payload = frame.saturating_sub(FRAME_HEADERS + ROCE_HEADERS);

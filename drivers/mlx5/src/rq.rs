@@ -76,6 +76,8 @@ pub(crate) struct RecvRing {
     posted: u32,
     /// Requests that may be outstanding now: 0 while the QP's state forbids posting.
     open: u32,
+    /// Requests that may be outstanding; 0 without a receive queue.
+    limit: u32,
     max_sge: u32,
     /// `posted` when the device was told last.
     rung: u32,
@@ -84,13 +86,18 @@ pub(crate) struct RecvRing {
 impl RecvRing {
     /// # Safety
     /// The memory is valid as it says for as long as the ring lives; nobody else writes it.
-    pub(crate) unsafe fn new(memory: RecvMemory, max_sge: u32) -> Self {
-        Self { mask: (1 << memory.log_slots) - 1, memory, posted: 0, open: 0, max_sge, rung: 0 }
+    pub(crate) unsafe fn new(memory: RecvMemory, limit: u32, max_sge: u32) -> Self {
+        Self { mask: (1 << memory.log_slots) - 1, memory, posted: 0, open: 0, limit, max_sge, rung: 0 }
     }
 
     /// Lets requests through, or not.
     pub(crate) fn set_open(&mut self, open: bool) {
-        self.open = if open { self.mask + 1 } else { 0 };
+        self.open = if open { self.limit } else { 0 };
+    }
+
+    /// Whether the QP's state lets requests through.
+    pub(crate) fn is_open(&self) -> bool {
+        self.open == self.limit
     }
 
     /// Begins at slot 0 again, as the device does after a reset, and clears the doorbell record.

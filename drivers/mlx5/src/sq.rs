@@ -1,14 +1,22 @@
 //! The posting side of a send queue.
 
-use crate::wqe::{self, Cursor, FLAGS, MAX_SEGMENT};
+use crate::{
+    uar::Uar,
+    wqe::{self, Cursor, FLAGS, MAX_SEGMENT},
+};
 use bareverbs::{Payload, PostError, SendOp, SendWr, Sge, UdDestination, wq::SendQueue};
 use bareverbs_hal::PciFunction;
-use bareverbs_mlx5_prm::wqe::{AV_EXTENDED, BB, ctrl, opcode};
+use bareverbs_mlx5_prm::{
+    registers::uar::BLUEFLAME_BUFFER_SIZE,
+    wqe::{AV_EXTENDED, BB, ctrl, opcode},
+};
 use core::{
     ptr::NonNull,
     sync::atomic::{AtomicU32, Ordering},
 };
-use volatile_register::WO;
+
+/// Blocks that a BlueFlame buffer takes.
+const BURST: usize = BLUEFLAME_BUFFER_SIZE / BB;
 
 /// Operations, a bit each, that a QP type has on a device.
 pub(crate) mod ops {
@@ -53,7 +61,14 @@ pub(crate) struct SendRing {
     /// Requests that may be outstanding.
     limit: u32,
     record: NonNull<AtomicU32>,
-    register: &'static WO<u64>,
+    /// Doorbells.
+    uar: Uar,
+    /// One request alone goes to the device by BlueFlame.
+    burst: bool,
+    /// Requests pushed when the device was told last.
+    told: u32,
+    /// Which BlueFlame buffer is next.
+    turn: bool,
 }
 
 /// What a send ring is made with.
@@ -72,8 +87,10 @@ pub(crate) struct SendRingInit {
     pub owner: u32,
     /// The send dword of the doorbell record.
     pub record: NonNull<AtomicU32>,
-    /// The doorbell.
-    pub register: &'static WO<u64>,
+    /// Doorbells.
+    pub uar: Uar,
+    /// Nobody else rings meanwhile, so that the BlueFlame register may be used.
+    pub burst: bool,
 }
 
 /// What an operation puts in front of the payload.
@@ -88,8 +105,8 @@ struct Head {
 
 impl SendRing {
     /// # Safety
-    /// `start` is valid for the ring, `record` for a doorbell record, `register` is a doorbell of the function, for as
-    /// long as the ring lives; nobody else writes them.
+    /// `start` is valid for the ring, `record` for a doorbell record, for as long as the ring lives; nobody else writes
+    /// them.
     pub(crate) unsafe fn new(init: &SendRingInit) -> Self {
         // SAFETY: the end of the ring that the caller promised.
         let end = unsafe { init.start.add(BB << init.log_blocks) };
@@ -113,7 +130,10 @@ impl SendRing {
             rung: 0,
             limit: init.limit,
             record: init.record,
-            register: init.register,
+            uar: init.uar,
+            burst: init.burst && init.uar.blueflame.is_some(),
+            told: 0,
+            turn: false,
         }
     }
 
@@ -122,19 +142,19 @@ impl SendRing {
         self.qpn = qpn << 8;
     }
 
-    /// Sets the longest message: for datagrams it follows the MTU.
-    pub(crate) fn set_max_message(&mut self, bytes: u32) {
-        self.max_message = bytes;
-    }
-
     /// Lets requests through, or not.
     pub(crate) fn set_open(&mut self, open: bool) {
         self.open = if open { self.limit } else { 0 };
     }
 
+    /// Whether the QP's state lets requests through.
+    pub(crate) fn is_open(&self) -> bool {
+        self.open == self.limit
+    }
+
     /// Begins at block 0 again, as the device does after a reset, and clears the doorbell record.
     pub(crate) fn reset(&mut self) {
-        (self.block, self.posted, self.rung, self.newest) = (0, 0, 0, 0);
+        (self.block, self.posted, self.rung, self.newest, self.told) = (0, 0, 0, 0, 0);
         self.record().store(0, Ordering::Relaxed);
     }
 
@@ -314,12 +334,37 @@ impl SendRing {
         if self.block == self.rung {
             return;
         }
-        self.rung = self.block;
+        let blocks = self.block.wrapping_sub(self.newest);
+        let alone = self.posted.wrapping_sub(self.told) == 1;
+        (self.rung, self.told) = (self.block, self.posted);
         queue.publish(self.posted);
         hal.dma_wmb();
         self.record().store((self.block & 0xffff).to_be(), Ordering::Relaxed);
         hal.mmio_wmb();
-        hal.write64(self.register, self.doorbell);
+        if self.burst && alone && blocks as usize <= BURST {
+            return self.blueflame(hal, blocks);
+        }
+        let [register, ..] = &self.uar.page.blueflame;
+        hal.write64(&register.buffers[0].chunks[0][0], self.doorbell);
+    }
+
+    /// Copies the newest request to the device, which need not fetch it then. PRM: "BlueFlame".
+    #[cold]
+    #[inline(never)]
+    fn blueflame<H: PciFunction>(&mut self, hal: &H, blocks: u32) {
+        let Some(page) = &self.uar.blueflame else { return };
+        let [register, ..] = &page.blueflame;
+        let [even, odd] = &register.buffers;
+        let buffer = if self.turn { odd } else { even };
+        self.turn = !self.turn;
+        for (n, chunk) in buffer.chunks.iter().take(blocks as usize).enumerate() {
+            let offset = (self.newest.wrapping_add(n as u32) & self.mask) as usize * BB;
+            // SAFETY: a block of the ring, which is aligned; nobody writes it now.
+            let block = unsafe { self.start.add(offset).cast::<[u64; BB / 8]>().read() };
+            hal.write_burst(chunk, &block);
+        }
+        // The next burst must not mix with this one.
+        hal.mmio_wmb();
     }
 }
 

@@ -1,12 +1,13 @@
 //! What a completion needs to know of the QP that it names.
 
 use bareverbs::{
+    QpState,
     srq::SrqSlots,
     wq::{RecvQueue, SendQueue},
 };
 use core::{
     ptr::NonNull,
-    sync::atomic::{AtomicU16, AtomicU32},
+    sync::atomic::{AtomicU8, AtomicU16, AtomicU32, Ordering},
 };
 
 /// No QPN: what a QP has before the device has given it one.
@@ -20,10 +21,38 @@ pub(crate) struct Target {
     pub(crate) qpn: AtomicU32,
     /// Index of the P_Key that its packets carry.
     pub(crate) pkey_index: AtomicU16,
+    /// The state that a failed completion told of, as its number; 0 for none.
+    pub(crate) failed: AtomicU8,
+    /// A failed request of its takes the QP to ERR, not only its send queue.
+    pub(crate) reliable: bool,
     /// Slots of the SRQ that it receives from; `None` with a receive queue of its own.
     pub(crate) srq: Option<NonNull<SrqSlots>>,
     /// Outstanding sends.
     pub(crate) send: SendQueue,
     /// Outstanding receives; of no entries with an SRQ.
     pub(crate) recv: RecvQueue,
+}
+
+impl Target {
+    /// Poller: a request of the send queue (or of the receive queue) failed.
+    pub(crate) fn fail(&self, receive: bool) {
+        let state = if receive || self.reliable { QpState::Err } else { QpState::Sqe };
+        // A QP in ERR stays there.
+        let state = self.failed.load(Ordering::Relaxed).max(state as u8);
+        self.failed.store(state, Ordering::Relaxed);
+    }
+
+    /// The state that a failed completion told of.
+    pub(crate) fn failure(&self) -> Option<QpState> {
+        match self.failed.load(Ordering::Relaxed) {
+            0 => None,
+            state if state == QpState::Sqe as u8 => Some(QpState::Sqe),
+            _ => Some(QpState::Err),
+        }
+    }
+
+    /// The QP was taken to another state.
+    pub(crate) fn clear_failure(&self) {
+        self.failed.store(0, Ordering::Relaxed);
+    }
 }

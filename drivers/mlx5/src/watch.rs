@@ -21,6 +21,8 @@ impl Watch {
     pub(crate) const SRQ_ERROR: u32 = 1 << 3;
     /// The SRQ's limit was reached; it is not armed any more.
     pub(crate) const SRQ_LIMIT: u32 = 1 << 4;
+    /// The CQ's completion event came; it is not armed any more.
+    pub(crate) const CQ_EVENT: u32 = 1 << 5;
 
     /// All flags.
     #[inline(always)]

@@ -1,0 +1,427 @@
+//! Completion queues. PRM: "Completion Queues"; manual pages ibv_create_cq, ibv_resize_cq, ibv_req_notify_cq.
+
+use crate::{
+    buffer::{Buffer, RECORD_LEN, record},
+    cmd::PageList,
+    control::count_up,
+    counted::{Counted, Resident},
+    cq_ring::{CqRing, Ring},
+    cq_view::CqView,
+    device::Mlx5,
+    hca::Hca,
+    policy::{Guards, Lock, Policy},
+    target::Target,
+    watch::Watch,
+};
+use bareverbs::{
+    Argument, Completion, CompletionQueue, CqInit, Cqn, Destroy, Error, Handle, LinkLayer, Notify, PollError, Refused,
+};
+use bareverbs_hal::PciFunction;
+use bareverbs_mlx5_prm::{
+    cmd::Opcode,
+    commands::{create_cq, modify_cq, modify_cq_op_mod, modify_cq_select, resize_cq_select},
+    context::cqc,
+    registers::cq_doorbell,
+};
+use core::{
+    ptr::NonNull,
+    sync::atomic::{AtomicU32, Ordering},
+    time::Duration,
+};
+
+/// Number of a CQ that the device does not have.
+const NO_CQN: u32 = u32::MAX;
+/// How long the last entry of an old ring may take after the device said that it had changed over.
+const SWITCH_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// What is the CQ's beside its ring.
+struct CqMemory {
+    ring: Buffer,
+    /// Doorbell record.
+    record: Buffer,
+    /// Completion events that came, as far as they were told.
+    events: u32,
+}
+
+/// A completion queue, held by its handle and by the QPs that complete to it.
+pub(crate) struct CqObject<H: PciFunction, P: Policy> {
+    /// Flags that events raise.
+    watch: Watch,
+    ring: <P as Guards>::Lock<CqRing>,
+    /// `None` once it is given back.
+    memory: <P as Guards>::Lock<Option<CqMemory>>,
+    cqn: AtomicU32,
+    context: u64,
+    pub(crate) device: Mlx5<H, P>,
+}
+
+impl<H: PciFunction, P: Policy> Resident for CqObject<H, P> {
+    type Platform = H;
+
+    fn platform(&self) -> &H {
+        &self.hca().hal
+    }
+}
+
+/// A completion queue (ibv_create_cq). Polling it touches ring memory and one flag only; each 4,096th empty poll
+/// services the device.
+pub struct Cq<H: PciFunction, P: Policy>(pub(crate) Counted<CqObject<H, P>, P>);
+
+/// Log of the smallest ring that holds `entries`. There is one entry more: when the device changes over to another
+/// ring it writes a last entry into the old one.
+const fn log_entries(entries: u32) -> u32 {
+    (entries + 1).next_power_of_two().trailing_zeros()
+}
+
+fn check_entries<H: PciFunction, P: Policy>(hca: &Hca<H, P>, entries: u32) -> Result<(), Error> {
+    let max = hca.attr.max_cqe;
+    if entries == 0 || entries > max {
+        return Err(Error::OutOfRange { what: Argument::CqEntries, wanted: entries.into(), max: max.into() });
+    }
+    Ok(())
+}
+
+impl<H: PciFunction, P: Policy> Cq<H, P> {
+    /// Makes a CQ. PRM: CREATE_CQ.
+    pub(crate) fn create(device: &Mlx5<H, P>, init: &CqInit) -> Result<Self, Error> {
+        let hca = device.hca();
+        check_entries(hca, init.entries)?;
+        let vectors = hca.caps.limits.vectors;
+        let no_vector = Error::OutOfRange {
+            what: Argument::CompVector,
+            wanted: init.comp_vector.into(),
+            max: vectors.saturating_sub(1).into(),
+        };
+        if init.comp_vector >= vectors {
+            return Err(no_vector);
+        }
+        let eqn = hca.control.with(|control| {
+            let eqn = control.eqs.get(init.comp_vector as usize + 1).and_then(|eq| eq.number).ok_or(no_vector)?;
+            count_up(&mut control.cqs, hca.caps.limits.cqs, Argument::Cqs)?;
+            Ok::<_, Error>(eqn)
+        })?;
+        let log = log_entries(init.entries);
+        let log_stride = if init.large_entries { 7 } else { 6 };
+        let memory = match CqMemory::new(hca, log, log_stride) {
+            Ok(memory) => memory,
+            Err(e) => {
+                hca.control.with(|control| control.cqs -= 1);
+                return Err(e);
+            }
+        };
+        // SAFETY: the buffer has that many entries and goes with the object.
+        let ring = unsafe { Ring::new(memory.ring.ptr(), log, log_stride) };
+        ring.invalidate();
+        let infiniband = hca.caps.link == LinkLayer::InfiniBand;
+        // SAFETY: as above; the record goes with the object too.
+        let ring = unsafe { CqRing::new(ring, record(&memory.record, 0), infiniband, P::SHARED) };
+        let object = CqObject {
+            watch: Watch::default(),
+            ring: Lock::new(ring),
+            memory: Lock::new(Some(memory)),
+            cqn: AtomicU32::new(NO_CQN),
+            context: init.context,
+            device: device.clone(),
+        };
+        // From here on dropping the object undoes everything.
+        let cq = Self(Counted::new(object).map_err(|(_, e)| e)?);
+        cq.0.create(eqn, log, log_stride)?;
+        Ok(cq)
+    }
+}
+
+impl CqMemory {
+    fn new<H: PciFunction, P: Policy>(hca: &Hca<H, P>, log: u32, log_stride: u32) -> Result<Self, Error> {
+        let ring = Buffer::new(hca, 1 << (log + log_stride))?;
+        match Buffer::new(hca, RECORD_LEN) {
+            Ok(record) => Ok(Self { ring, record, events: 0 }),
+            Err(e) => {
+                ring.free(hca, &Ok(()));
+                Err(e)
+            }
+        }
+    }
+}
+
+/// Describes a ring's memory in a context.
+fn describe(input: &mut [u8], at: usize, ring: &Buffer, log: u32, len: usize) {
+    cqc::LOG_CQ_SIZE.at(at).set(input, log);
+    cqc::LOG_PAGE_SIZE.at(at).set(input, ring.log_page(len) - 12);
+}
+
+impl<H: PciFunction, P: Policy> CqObject<H, P> {
+    #[inline(always)]
+    fn hca(&self) -> &Hca<H, P> {
+        self.device.hca()
+    }
+
+    fn create(&self, eqn: u8, log: u32, log_stride: u32) -> Result<(), Error> {
+        const CQC: usize = create_cq::CQC;
+        let mut input = [0; create_cq::IN_LEN];
+        let mut out = [0; create_cq::OUT_LEN];
+        self.memory.with(|memory| {
+            let Some(memory) = memory else { return Err(Error::NotReady("the CQ is gone")) };
+            let len = 1 << (log + log_stride);
+            let size = if log_stride == 7 { cqc::cqe_size::BYTES_128 } else { cqc::cqe_size::BYTES_64 };
+            cqc::CQE_SZ.at(CQC).set(&mut input, size);
+            cqc::UAR_PAGE.at(CQC).set(&mut input, self.hca().uar.number);
+            cqc::C_EQN.at(CQC).set(&mut input, eqn.into());
+            cqc::DBR_ADDR.at(CQC).set(&mut input, memory.record.addr(0));
+            describe(&mut input, CQC, &memory.ring, log, len);
+            self.hca().execute(create_cq::OPCODE, 0, &mut input, &memory.ring.pages(len), &mut out)
+        })?;
+        let cqn = create_cq::out::CQN.get(&out);
+        self.cqn.store(cqn, Ordering::Relaxed);
+        // SAFETY: the object takes the number out before it goes.
+        unsafe { self.hca().watch(|watches| &watches.cqs, cqn, NonNull::from(&self.watch)) }
+    }
+
+    /// Takes the CQ from the device, once. PRM: DESTROY_CQ.
+    fn destroy(&self) -> Result<(), Error> {
+        let cqn = self.cqn();
+        if cqn == NO_CQN {
+            return Ok(());
+        }
+        self.hca().destroy(Opcode::DESTROY_CQ, cqn)?;
+        self.hca().unwatch(|watches| &watches.cqs, cqn);
+        self.cqn.store(NO_CQN, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Returns when every poll that is going on now has ended.
+    pub(crate) fn wait(&self) {
+        if P::SHARED {
+            self.ring.with(|_| ());
+        }
+    }
+
+    /// Its number.
+    pub(crate) fn cqn(&self) -> u32 {
+        self.cqn.load(Ordering::Relaxed)
+    }
+
+    /// Takes out all completions of a QP, see [`CqRing::sweep`].
+    pub(crate) fn sweep(&self, user_index: u32, target: &Target) {
+        self.ring.with(|ring| ring.sweep(&self.hca().hal, user_index, target));
+    }
+
+    /// Works on the ring, unless the CQ or the device failed.
+    #[inline(always)]
+    pub(crate) fn with_ring<R>(
+        &self,
+        f: impl FnOnce(&mut CqRing, &Hca<H, P>) -> Result<R, PollError>,
+    ) -> Result<R, PollError> {
+        if self.watch.flags() & (Watch::CQ_ERROR | Watch::DEVICE_FATAL) != 0 {
+            return Err(self.failed());
+        }
+        self.ring.with(|ring| f(ring, self.hca()))
+    }
+
+    #[cold]
+    fn failed(&self) -> PollError {
+        if self.watch.flags() & Watch::DEVICE_FATAL != 0 { PollError::DeviceFatal } else { PollError::CqError }
+    }
+
+    /// A view has ended.
+    pub(crate) fn end_view(&self) {
+        self.ring.with(CqRing::end_view);
+    }
+
+    /// After an empty poll.
+    #[inline(always)]
+    pub(crate) fn idle(&self, service: bool) {
+        self.hca().hal.idle();
+        if service {
+            self.hca().drive();
+        }
+    }
+
+    /// Asks for an event. PRM: "CQ DoorBell Register".
+    fn arm(&self, which: Notify) -> Result<(), Error> {
+        if self.watch.flags() & Watch::CQ_ERROR != 0 {
+            return Err(Error::CqError);
+        }
+        if self.watch.flags() & Watch::DEVICE_FATAL != 0 {
+            return Err(self.hca().fatal().unwrap_or(Error::CqError));
+        }
+        let events = self.memory.with(|memory| {
+            let Some(memory) = memory else { return 0 };
+            if self.watch.flags() & Watch::CQ_EVENT != 0 {
+                self.watch.clear(Watch::CQ_EVENT);
+                memory.events = memory.events.wrapping_add(1);
+            }
+            memory.events
+        });
+        let mut doorbell = [0; 8];
+        cq_doorbell::CMD_SN.set(&mut doorbell, events & cq_doorbell::CMD_SN.max());
+        cq_doorbell::CMD.set(&mut doorbell, (which == Notify::Solicited).into());
+        cq_doorbell::CQN.set(&mut doorbell, self.cqn());
+        let hal = &self.hca().hal;
+        self.ring.with(|ring| {
+            cq_doorbell::CONSUMER_INDEX.set(&mut doorbell, ring.index());
+            let [a, b, c, d, ..] = doorbell;
+            ring.write_arm(u32::from_be_bytes([a, b, c, d]));
+            hal.mmio_wmb();
+            hal.write64(&self.hca().uar.page.cq_doorbell, u64::from_ne_bytes(doorbell));
+        });
+        Ok(())
+    }
+
+    /// Goes over to a ring of `1 << log` entries. PRM: MODIFY_CQ with op_mod 1.
+    fn resize(&self, log: u32) -> Result<(), Error> {
+        const CQC: usize = modify_cq::CQC;
+        self.ring.with(|ring| {
+            let log_stride = ring.ring.log_stride;
+            let len = 1 << (log + log_stride);
+            let buffer = Buffer::new(self.hca(), len)?;
+            // SAFETY: the buffer has that many entries and goes with the object once the ring is in use.
+            let new = unsafe { Ring::new(buffer.ptr(), log, log_stride) };
+            new.invalidate();
+            let mut input = [0; modify_cq::IN_LEN];
+            modify_cq::CQN.set(&mut input, self.cqn());
+            modify_cq::FIELD_SELECT.set(
+                &mut input,
+                resize_cq_select::LOG_CQ_SIZE | resize_cq_select::PAGE_OFFSET | resize_cq_select::LOG_PAGE_SIZE,
+            );
+            let size = if log_stride == 7 { cqc::cqe_size::BYTES_128 } else { cqc::cqe_size::BYTES_64 };
+            cqc::CQE_SZ.at(CQC).set(&mut input, size);
+            describe(&mut input, CQC, &buffer, log, len);
+            let mut out = [0; modify_cq::OUT_LEN];
+            let op_mod = modify_cq_op_mod::RESIZE;
+            let result = self.hca().execute(modify_cq::OPCODE, op_mod, &mut input, &buffer.pages(len), &mut out);
+            if let Err(e) = result {
+                buffer.free(self.hca(), &Err(e));
+                return Err(e);
+            }
+            let deadline = self.hca().hal.now() + SWITCH_TIMEOUT;
+            let mut switched = ring.switch(&self.hca().hal, new);
+            while !switched && self.hca().hal.now() < deadline {
+                self.hca().hal.relax();
+                switched = ring.switch(&self.hca().hal, new);
+            }
+            let why = "the old ring of a CQ did not end";
+            let result = if switched { Ok(()) } else { Err(Error::BadAnswer { opcode: modify_cq::OPCODE.0, why }) };
+            if result.is_err() {
+                // Nobody knows any more where completions go.
+                self.watch.raise(Watch::CQ_ERROR);
+            }
+            self.memory.with(|memory| match memory {
+                Some(memory) if switched => core::mem::replace(&mut memory.ring, buffer).free(self.hca(), &result),
+                _ => buffer.free(self.hca(), &result),
+            });
+            result
+        })
+    }
+}
+
+impl<H: PciFunction, P: Policy> Drop for CqObject<H, P> {
+    fn drop(&mut self) {
+        let outcome = self.destroy();
+        if let Some(memory) = self.memory.get_mut().take() {
+            memory.ring.free(self.hca(), &outcome);
+            memory.record.free(self.hca(), &outcome);
+        }
+        if outcome.is_err() {
+            self.hca().unwatch(|watches| &watches.cqs, self.cqn());
+        }
+        self.hca().control.with(|control| control.cqs -= 1);
+    }
+}
+
+impl<H: PciFunction, P: Policy> Destroy for Cq<H, P> {
+    fn destroy(self) -> Result<(), Refused<Self>> {
+        let holders = self.0.holders() - 1;
+        if holders > 0 {
+            return Err(Refused { handle: self, error: Error::Busy { holders } });
+        }
+        match self.0.destroy() {
+            Ok(()) => Ok(()),
+            Err(error) => Err(Refused { handle: self, error }),
+        }
+    }
+}
+
+impl<H: PciFunction, P: Policy> Handle for Cq<H, P> {
+    fn into_raw(self) -> NonNull<()> {
+        self.0.into_raw()
+    }
+
+    unsafe fn from_raw(raw: NonNull<()>) -> Self {
+        // SAFETY: the caller's promise.
+        Self(unsafe { Counted::from_raw(raw) })
+    }
+}
+
+impl<H: PciFunction, P: Policy> CompletionQueue for Cq<H, P> {
+    type View<'a>
+        = CqView<'a, H, P>
+    where
+        Self: 'a;
+
+    fn cqn(&self) -> Cqn {
+        Cqn::new(self.0.cqn())
+    }
+
+    fn capacity(&self) -> u32 {
+        self.0.ring.with(|ring| (1 << ring.ring.log) - 1)
+    }
+
+    fn context(&self) -> u64 {
+        self.0.context
+    }
+
+    #[inline]
+    fn poll(&mut self, out: &mut [Completion]) -> Result<usize, PollError> {
+        let object = &*self.0;
+        let (taken, service) = object.with_ring(|ring, hca| {
+            let taken = ring.poll(&hca.users, &hca.hal, out)?;
+            Ok((taken, taken == 0 && ring.count_idle()))
+        })?;
+        if taken == 0 {
+            object.idle(service);
+        }
+        Ok(taken)
+    }
+
+    #[inline]
+    fn view(&mut self) -> CqView<'_, H, P> {
+        CqView::new(&self.0)
+    }
+
+    fn resize(&mut self, entries: u32) -> Result<(), Error> {
+        let object = &*self.0;
+        check_entries(object.hca(), entries)?;
+        if object.watch.flags() & Watch::CQ_ERROR != 0 {
+            return Err(Error::CqError);
+        }
+        let log = log_entries(entries);
+        let (now, unpolled) = object.ring.with(|ring| (ring.ring.log, ring.unpolled()));
+        if unpolled >= 1 << log {
+            return Err(Error::BelowUnpolled { unpolled });
+        }
+        if log == now {
+            return Ok(());
+        }
+        object.resize(log)
+    }
+
+    fn request_notify(&mut self, which: Notify) -> Result<(), Error> {
+        self.0.arm(which)
+    }
+
+    fn moderate(&mut self, count: u16, period: Duration) -> Result<(), Error> {
+        let micros = period.as_micros() + u128::from(!period.subsec_nanos().is_multiple_of(1000));
+        let max = cqc::CQ_PERIOD.max();
+        if micros > max.into() {
+            let wanted = u64::try_from(micros).unwrap_or(u64::MAX);
+            return Err(Error::OutOfRange { what: Argument::ModerationPeriod, wanted, max: max.into() });
+        }
+        let mut input = [0; modify_cq::IN_LEN];
+        modify_cq::CQN.set(&mut input, self.0.cqn());
+        modify_cq::FIELD_SELECT.set(&mut input, modify_cq_select::CQ_PERIOD | modify_cq_select::CQ_MAX_COUNT);
+        cqc::CQ_PERIOD.at(modify_cq::CQC).set(&mut input, micros as u32);
+        cqc::CQ_MAX_COUNT.at(modify_cq::CQC).set(&mut input, count.into());
+        let mut out = [0; modify_cq::OUT_LEN];
+        self.0.hca().execute(modify_cq::OPCODE, modify_cq_op_mod::MODIFY, &mut input, &PageList::None, &mut out)
+    }
+}

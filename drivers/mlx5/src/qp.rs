@@ -1,0 +1,502 @@
+//! Queue pairs. PRM: "Queue Pairs"; manual pages ibv_create_qp, ibv_modify_qp, ibv_post_send, ibv_post_recv.
+//! Transitions are in `qp_state.rs`, sizes in `qp_shape.rs`, rings in `sq.rs` and `rq.rs`.
+
+use crate::{
+    buffer::{Buffer, RECORD_LEN, dword, record},
+    control::count_up,
+    counted::{Counted, Resident},
+    cq::CqObject,
+    device::Mlx5,
+    hca::Hca,
+    owned::Owned,
+    pd::Pd,
+    policy::{Lock, Policy},
+    qp_shape::{Shape, operations},
+    qp_state::service_type,
+    rq::{RecvMemory, RecvRing},
+    sq::{SendRing, SendRingInit},
+    srq::SrqObject,
+    state::StateMemory,
+    target::{NO_QPN, Target},
+    watch::Watch,
+};
+use bareverbs::{
+    Argument, Destroy, Error, Handle, Object, PostError, PostListError, QpAttr, QpCap, QpInit, QpState, QpType, Qpn,
+    QueuePair, RecvWr, Refused, SendWr,
+    wq::{RecvQueue, SendQueue, SendSlot},
+};
+use bareverbs_hal::PciFunction;
+use bareverbs_mlx5_prm::{
+    cmd::Opcode,
+    commands::create_qp,
+    context::{cmd_hca_cap, qpc},
+    registers::doorbell_record,
+};
+use core::{
+    mem::ManuallyDrop,
+    ptr::NonNull,
+    sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering},
+};
+
+/// No user index.
+const NO_USER: u32 = u32::MAX;
+
+/// A queue pair, held by its handle.
+pub(crate) struct QpObject<H: PciFunction, P: Policy> {
+    /// What pollers see of it.
+    pub(crate) target: Target,
+    pub(crate) send: Owned<SendRing>,
+    pub(crate) recv: Owned<RecvRing>,
+    pub(crate) watch: Watch,
+    /// State that this side brought it to.
+    pub(crate) state: Owned<QpState>,
+    user_index: AtomicU32,
+    pub(crate) kind: QpType,
+    pub(crate) cap: QpCap,
+    shape: Shape,
+    context: u64,
+    buffer: ManuallyDrop<Buffer>,
+    slots: ManuallyDrop<StateMemory<SendSlot>>,
+    wr_ids: ManuallyDrop<StateMemory<AtomicU64>>,
+    send_cq: Counted<CqObject<H, P>, P>,
+    /// `None` if it is the same as the other: a QP holds a CQ once.
+    recv_cq: Option<Counted<CqObject<H, P>, P>>,
+    srq: Option<Counted<SrqObject<H, P>, P>>,
+    pd: Pd<H, P>,
+    pub(crate) device: Mlx5<H, P>,
+}
+
+// SAFETY: what pollers share is made of atomics; the rest is reached by the one handle only; buffers are addresses.
+unsafe impl<H: PciFunction + Send + Sync> Send for QpObject<H, crate::Shared> {}
+// SAFETY: as above.
+unsafe impl<H: PciFunction + Send + Sync> Sync for QpObject<H, crate::Shared> {}
+
+impl<H: PciFunction, P: Policy> Resident for QpObject<H, P> {
+    type Platform = H;
+
+    fn platform(&self) -> &H {
+        &self.device.hca().hal
+    }
+}
+
+/// A queue pair (ibv_create_qp).
+///
+/// Posting takes `&mut self` and touches the QP's own rings only. With [`crate::Shared`] its CQs may be polled on other
+/// threads meanwhile: every counter has one writer.
+pub struct Qp<H: PciFunction, P: Policy>(pub(crate) Counted<QpObject<H, P>, P>);
+
+/// A QP's memory before there is a QP.
+struct Memory {
+    buffer: Buffer,
+    slots: StateMemory<SendSlot>,
+    wr_ids: StateMemory<AtomicU64>,
+}
+
+impl Memory {
+    fn new<H: PciFunction, P: Policy>(hca: &Hca<H, P>, shape: &Shape) -> Result<Self, Error> {
+        let slots = StateMemory::new(&hca.hal, shape.send.map_or(1, |log| 1 << log))?;
+        let wr_ids = match StateMemory::new(&hca.hal, shape.recv.map_or(1, |(log, _)| 1 << log)) {
+            Ok(wr_ids) => wr_ids,
+            Err(e) => {
+                slots.free(&hca.hal);
+                return Err(e);
+            }
+        };
+        match Buffer::new(hca, shape.len().next_multiple_of(RECORD_LEN) + RECORD_LEN) {
+            Ok(buffer) => Ok(Self { buffer, slots, wr_ids }),
+            Err(e) => {
+                slots.free(&hca.hal);
+                wr_ids.free(&hca.hal);
+                Err(e)
+            }
+        }
+    }
+}
+
+impl<H: PciFunction, P: Policy> Qp<H, P> {
+    /// Makes a QP in RESET. PRM: CREATE_QP.
+    pub(crate) fn create(device: &Mlx5<H, P>, pd: &Pd<H, P>, init: &QpInit<'_, Mlx5<H, P>>) -> Result<Self, Error> {
+        let hca = device.hca();
+        if !pd.belongs_to(device) {
+            return Err(Error::Foreign(Object::Pd));
+        }
+        let (send_cq, recv_cq, srq) = (&init.send_cq.0, &init.recv_cq.0, init.srq.map(|srq| &srq.0));
+        if !send_cq.device.is(device) || !recv_cq.device.is(device) {
+            return Err(Error::Foreign(Object::Cq));
+        }
+        if srq.is_some_and(|srq| !srq.device.is(device)) {
+            return Err(Error::Foreign(Object::Srq));
+        }
+        if !hca.attr.has(init.kind) {
+            return Err(Error::Unsupported("this type of QP"));
+        }
+        let shape = Shape::new(hca, init.kind, &init.cap, srq.is_some())?;
+        let memory = Memory::new(hca, &shape)?;
+        let counted = hca.control.with(|control| {
+            count_up(&mut control.qps, hca.caps.limits.qps, Argument::Qps)?;
+            Ok::<_, Error>(control.qps - 1)
+        });
+        let hint = match counted {
+            Ok(hint) => hint,
+            Err(e) => {
+                memory.slots.free(&hca.hal);
+                memory.wr_ids.free(&hca.hal);
+                memory.buffer.free(hca, &Ok(()));
+                return Err(e);
+            }
+        };
+        let object = Self::object(device, pd, init, shape, memory);
+        // From here on dropping the object undoes everything.
+        let qp = Self(Counted::new(object).map_err(|(_, e)| e)?);
+        qp.0.create(hint)?;
+        Ok(qp)
+    }
+
+    fn object(
+        device: &Mlx5<H, P>,
+        pd: &Pd<H, P>,
+        init: &QpInit<'_, Mlx5<H, P>>,
+        shape: Shape,
+        memory: Memory,
+    ) -> QpObject<H, P> {
+        let hca = device.hca();
+        let (send_cq, recv_cq, srq) = (&init.send_cq.0, &init.recv_cq.0, init.srq.map(|srq| &srq.0));
+        let Memory { buffer, slots, wr_ids } = memory;
+        let log_blocks = shape.send.unwrap_or(0);
+        let (log_slots, log_stride) = shape.recv.unwrap_or((0, 4));
+        // SAFETY: the buffer ends with a doorbell record.
+        let record = unsafe { record(&buffer, record_offset(&shape)) };
+        let target = Target {
+            qpn: AtomicU32::new(NO_QPN),
+            pkey_index: AtomicU16::new(0),
+            failed: Default::default(),
+            reliable: init.kind == QpType::Rc,
+            srq: srq.map(|srq| NonNull::from(&srq.slots)),
+            // SAFETY: the tables have that many entries and go with the object.
+            send: unsafe { SendQueue::new(slots.ptr(), log_blocks) },
+            // SAFETY: as above.
+            recv: unsafe { RecvQueue::new(wr_ids.ptr(), log_slots) },
+        };
+        let send = SendRingInit {
+            // SAFETY: the send ring lies behind the receive ring, or, if there is none, nothing is ever written there.
+            start: unsafe { buffer.ptr().add(shape.recv_len()) },
+            log_blocks,
+            limit: shape.cap.max_send_wr,
+            max_sge: shape.cap.max_send_sge,
+            max_inline: shape.cap.max_inline,
+            max_message: max_message(hca, init.kind),
+            ops: operations(init.kind, hca.attr.atomics),
+            signal_all: init.signal_all,
+            datagram: init.kind == QpType::Ud,
+            owner: hca.mark(),
+            record: dword(record, doorbell_record::SEND),
+            uar: hca.uar,
+            burst: !P::SHARED,
+        };
+        let recv =
+            RecvMemory { start: buffer.ptr(), log_slots, log_stride, record: dword(record, doorbell_record::RECEIVE) };
+        QpObject {
+            target,
+            // SAFETY: the buffer holds ring and record and goes with the object.
+            send: Owned::new(unsafe { SendRing::new(&send) }),
+            // SAFETY: as above.
+            recv: Owned::new(unsafe { RecvRing::new(recv, shape.cap.max_recv_wr, shape.cap.max_recv_sge) }),
+            watch: Watch::default(),
+            state: Owned::new(QpState::Reset),
+            user_index: AtomicU32::new(NO_USER),
+            kind: init.kind,
+            cap: shape.cap,
+            shape,
+            context: init.context,
+            buffer: ManuallyDrop::new(buffer),
+            slots: ManuallyDrop::new(slots),
+            wr_ids: ManuallyDrop::new(wr_ids),
+            send_cq: send_cq.clone(),
+            recv_cq: (!send_cq.is(recv_cq)).then(|| recv_cq.clone()),
+            srq: srq.cloned(),
+            pd: pd.hold(),
+            device: device.clone(),
+        }
+    }
+}
+
+/// Where the doorbell record lies in a QP's buffer.
+fn record_offset(shape: &Shape) -> usize {
+    shape.len().next_multiple_of(RECORD_LEN)
+}
+
+/// The longest message of a type: a datagram is one packet.
+fn max_message<H: PciFunction, P: Policy>(hca: &Hca<H, P>, kind: QpType) -> u32 {
+    match kind {
+        QpType::Ud => hca.caps.max_mtu.bytes(),
+        _ => 1 << cmd_hca_cap::LOG_MAX_MSG.get(&hca.caps.general).min(31),
+    }
+}
+
+impl<H: PciFunction, P: Policy> QpObject<H, P> {
+    fn create(&self, hint: u32) -> Result<(), Error> {
+        const QPC: usize = create_qp::QPC;
+        let hca = self.device.hca();
+        let target = NonNull::from(&self.target);
+        let limit = hca.caps.limits.qps;
+        let user = hca.control.with(|_| hca.users.insert_anywhere(&hca.hal, hint, limit, target))?;
+        let too_many = Error::OutOfRange { what: Argument::Qps, wanted: u64::from(limit) + 1, max: limit.into() };
+        let user = user.ok_or(too_many)?;
+        self.user_index.store(user, Ordering::Relaxed);
+
+        let shape = &self.shape;
+        let mut input = [0; create_qp::IN_LEN];
+        let q = &mut input;
+        qpc::ST.at(QPC).set(q, service_type(self.kind));
+        qpc::PM_STATE.at(QPC).set(q, qpc::path_migration::MIGRATED);
+        qpc::PD.at(QPC).set(q, self.pd.0.number);
+        match shape.recv {
+            Some((log_slots, log_stride)) => {
+                qpc::LOG_RQ_SIZE.at(QPC).set(q, log_slots);
+                qpc::LOG_RQ_STRIDE.at(QPC).set(q, log_stride - 4);
+                qpc::RQ_TYPE.at(QPC).set(q, qpc::rq_type::REGULAR);
+            }
+            None => qpc::RQ_TYPE.at(QPC).set(q, qpc::rq_type::ZERO_SIZE),
+        }
+        if let Some(srq) = &self.srq {
+            qpc::RQ_TYPE.at(QPC).set(q, qpc::rq_type::SRQ);
+            qpc::SRQN_RMPN_XRQN.at(QPC).set(q, srq.srqn());
+        }
+        match shape.send {
+            Some(log_blocks) => qpc::LOG_SQ_SIZE.at(QPC).set(q, log_blocks),
+            None => qpc::NO_SQ.at(QPC).set(q, 1),
+        }
+        qpc::UAR_PAGE.at(QPC).set(q, hca.uar.number);
+        qpc::USER_INDEX.at(QPC).set(q, user);
+        qpc::LOG_PAGE_SIZE.at(QPC).set(q, self.buffer.log_page(shape.len()) - 12);
+        qpc::CQN_SND.at(QPC).set(q, self.send_cq.cqn());
+        qpc::CQN_RCV.at(QPC).set(q, self.recv_cq().cqn());
+        qpc::DBR_ADDR.at(QPC).set(q, self.buffer.addr(record_offset(shape)));
+        let mut out = [0; create_qp::OUT_LEN];
+        hca.execute(create_qp::OPCODE, 0, &mut input, &self.buffer.pages(shape.len()), &mut out)?;
+        let qpn = create_qp::out::QPN.get(&out);
+        self.target.qpn.store(qpn, Ordering::Relaxed);
+        // SAFETY: nobody else has a handle yet.
+        unsafe { self.send.get() }.set_qpn(qpn);
+        // SAFETY: the object takes the number out before it goes.
+        unsafe { hca.watch(|watches| &watches.qps, qpn, NonNull::from(&self.watch)) }
+    }
+
+    /// The CQ of receives.
+    fn recv_cq(&self) -> &CqObject<H, P> {
+        self.recv_cq.as_ref().unwrap_or(&self.send_cq)
+    }
+
+    /// Takes the QP from the device, once, and its completions out of the CQs. PRM: DESTROY_QP.
+    fn destroy(&self) -> Result<(), Error> {
+        let (hca, qpn) = (self.device.hca(), self.qpn());
+        if qpn == NO_QPN {
+            return Ok(());
+        }
+        hca.destroy(Opcode::DESTROY_QP, qpn)?;
+        self.sweep();
+        hca.unwatch(|watches| &watches.qps, qpn);
+        self.target.qpn.store(NO_QPN, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Takes its completions out of the CQs; slots of an SRQ that they held come back.
+    pub(crate) fn sweep(&self) {
+        let user = self.user_index.load(Ordering::Relaxed);
+        self.send_cq.sweep(user, &self.target);
+        if let Some(recv_cq) = &self.recv_cq {
+            recv_cq.sweep(user, &self.target);
+        }
+    }
+
+    /// Its number; [`NO_QPN`] if the device does not have it.
+    pub(crate) fn qpn(&self) -> u32 {
+        self.target.qpn.load(Ordering::Relaxed)
+    }
+
+    /// The state it is in, as far as this side knows.
+    pub(crate) fn state_now(&self) -> QpState {
+        if self.watch.flags() & Watch::QP_ERROR != 0 {
+            return QpState::Err;
+        }
+        // SAFETY: only the one handle writes it, and it is borrowed by whoever asks.
+        self.target.failure().unwrap_or(*unsafe { self.state.get() })
+    }
+
+    /// Why a request cannot be posted now, when the ring said that it is full.
+    #[cold]
+    fn full(&self, may: bool) -> PostError {
+        match self.state_now() {
+            state if !may => PostError::WrongState(state),
+            _ => PostError::QueueFull,
+        }
+    }
+
+    #[inline(always)]
+    fn check(&self) -> Result<(), PostError> {
+        if self.watch.flags() & Watch::DEVICE_FATAL != 0 { Err(PostError::DeviceFatal) } else { Ok(()) }
+    }
+
+    #[inline(always)]
+    fn push_send(&self, ring: &mut SendRing, wr: &SendWr<'_>) -> Result<(), PostError> {
+        match ring.push(&self.target.send, wr) {
+            Err(PostError::QueueFull) => Err(self.full(ring.is_open())),
+            result => result,
+        }
+    }
+
+    #[inline(always)]
+    fn push_recv(&self, ring: &mut RecvRing, wr: &RecvWr<'_>) -> Result<(), PostError> {
+        match ring.push(&self.target.recv, wr) {
+            Err(PostError::QueueFull) if self.srq.is_some() => Err(PostError::UsesSrq),
+            Err(PostError::QueueFull) => Err(self.full(ring.is_open())),
+            result => result,
+        }
+    }
+}
+
+impl<H: PciFunction, P: Policy> Drop for QpObject<H, P> {
+    fn drop(&mut self) {
+        let outcome = self.destroy();
+        let hca = self.device.hca();
+        if outcome.is_err() {
+            hca.unwatch(|watches| &watches.qps, self.qpn());
+        }
+        let user = self.user_index.load(Ordering::Relaxed);
+        if user != NO_USER {
+            hca.control.with(|_| hca.users.remove(user));
+            // A poll on another thread that still looks at this QP ends before these return.
+            self.send_cq.wait();
+            self.recv_cq().wait();
+        }
+        // SAFETY: taken once, and not used after.
+        unsafe {
+            ManuallyDrop::take(&mut self.buffer).free(hca, &outcome);
+            ManuallyDrop::take(&mut self.slots).free(&hca.hal);
+            ManuallyDrop::take(&mut self.wr_ids).free(&hca.hal);
+        }
+        hca.control.with(|control| control.qps -= 1);
+    }
+}
+
+impl<H: PciFunction, P: Policy> Qp<H, P> {
+    #[inline(always)]
+    fn send_parts(&mut self) -> (&QpObject<H, P>, &mut SendRing) {
+        let object = &*self.0;
+        // SAFETY: this is the QP's one handle, borrowed exclusively.
+        (object, unsafe { object.send.get() })
+    }
+
+    #[inline(always)]
+    fn recv_parts(&mut self) -> (&QpObject<H, P>, &mut RecvRing) {
+        let object = &*self.0;
+        // SAFETY: this is the QP's one handle, borrowed exclusively.
+        (object, unsafe { object.recv.get() })
+    }
+}
+
+impl<H: PciFunction, P: Policy> Destroy for Qp<H, P> {
+    fn destroy(self) -> Result<(), Refused<Self>> {
+        match self.0.destroy() {
+            Ok(()) => Ok(()),
+            Err(error) => Err(Refused { handle: self, error }),
+        }
+    }
+}
+
+impl<H: PciFunction, P: Policy> Handle for Qp<H, P> {
+    fn into_raw(self) -> NonNull<()> {
+        self.0.into_raw()
+    }
+
+    unsafe fn from_raw(raw: NonNull<()>) -> Self {
+        // SAFETY: the caller's promise.
+        Self(unsafe { Counted::from_raw(raw) })
+    }
+}
+
+impl<H: PciFunction, P: Policy> QueuePair for Qp<H, P> {
+    fn qpn(&self) -> Qpn {
+        Qpn::new(self.0.qpn())
+    }
+
+    fn kind(&self) -> QpType {
+        self.0.kind
+    }
+
+    fn state(&self) -> QpState {
+        self.0.state_now()
+    }
+
+    fn cap(&self) -> QpCap {
+        self.0.cap
+    }
+
+    fn context(&self) -> u64 {
+        self.0.context
+    }
+
+    fn modify(&mut self, attr: &QpAttr) -> Result<(), Error> {
+        self.0.modify(attr)
+    }
+
+    fn query(&mut self) -> Result<QpAttr, Error> {
+        self.0.query()
+    }
+
+    #[inline]
+    fn push_send(&mut self, wr: &SendWr<'_>) -> Result<(), PostError> {
+        let (object, ring) = self.send_parts();
+        object.check()?;
+        object.push_send(ring, wr)
+    }
+
+    #[inline]
+    fn ring_send(&mut self) {
+        let (object, ring) = self.send_parts();
+        ring.ring(&object.target.send, &object.device.hca().hal);
+    }
+
+    #[inline]
+    fn push_recv(&mut self, wr: &RecvWr<'_>) -> Result<(), PostError> {
+        let (object, ring) = self.recv_parts();
+        object.check()?;
+        object.push_recv(ring, wr)
+    }
+
+    #[inline]
+    fn ring_recv(&mut self) {
+        let (object, ring) = self.recv_parts();
+        ring.ring(&object.target.recv, &object.device.hca().hal);
+    }
+
+    #[inline]
+    fn post_send<'a>(&mut self, list: impl IntoIterator<Item = SendWr<'a>>) -> Result<(), PostListError> {
+        let (object, ring) = self.send_parts();
+        object.check().map_err(|error| PostListError { index: 0, error })?;
+        let mut result = Ok(());
+        for (index, wr) in list.into_iter().enumerate() {
+            if let Err(error) = object.push_send(ring, &wr) {
+                result = Err(PostListError { index, error });
+                break;
+            }
+        }
+        ring.ring(&object.target.send, &object.device.hca().hal);
+        result
+    }
+
+    #[inline]
+    fn post_recv<'a>(&mut self, list: impl IntoIterator<Item = RecvWr<'a>>) -> Result<(), PostListError> {
+        let (object, ring) = self.recv_parts();
+        object.check().map_err(|error| PostListError { index: 0, error })?;
+        let mut result = Ok(());
+        for (index, wr) in list.into_iter().enumerate() {
+            if let Err(error) = object.push_recv(ring, &wr) {
+                result = Err(PostListError { index, error });
+                break;
+            }
+        }
+        ring.ring(&object.target.recv, &object.device.hca().hal);
+        result
+    }
+}

@@ -1,0 +1,177 @@
+//! Sizes of a QP's queues: what is asked for is the least, what comes out is what the rings hold.
+
+use crate::{hca::Hca, policy::Policy, sq::ops};
+use bareverbs::{Argument, Error, QpCap, QpType};
+use bareverbs_hal::PciFunction;
+use bareverbs_mlx5_prm::{
+    context::cmd_hca_cap,
+    wqe::{BB, DS, DS_PER_BB, INLINE_LENGTH_MASK, MAX_DS},
+};
+
+/// Segments that a WQE of a type holds beside elements or inline data.
+fn overhead(kind: QpType) -> u32 {
+    match kind {
+        // Control and datagram segment.
+        QpType::Ud => 4,
+        // Control and remote address segment.
+        _ => 2,
+    }
+}
+
+/// Segments of an atomic: control, remote address, atomic, one element.
+const ATOMIC: u32 = 4;
+
+/// The rings of a QP. One buffer: the receive queue first, the send queue behind it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Shape {
+    /// Logs of receive WQEs and of the bytes of one; `None` without a receive queue of its own.
+    pub(crate) recv: Option<(u32, u32)>,
+    /// Log of the basic blocks; `None` without a send queue.
+    pub(crate) send: Option<u32>,
+    /// Actual sizes.
+    pub(crate) cap: QpCap,
+}
+
+fn check(what: Argument, wanted: u32, max: u32) -> Result<(), Error> {
+    if wanted > max {
+        return Err(Error::OutOfRange { what, wanted: wanted.into(), max: max.into() });
+    }
+    Ok(())
+}
+
+impl Shape {
+    /// The smallest rings that do what is asked for. With an SRQ the receive sizes are ignored.
+    pub(crate) fn new<H: PciFunction, P: Policy>(
+        hca: &Hca<H, P>,
+        kind: QpType,
+        wanted: &QpCap,
+        srq: bool,
+    ) -> Result<Self, Error> {
+        let get = |field: bareverbs_mlx5_prm::field::Field| field.get(&hca.caps.general);
+        let limits = Limits {
+            log_wqes: get(cmd_hca_cap::LOG_MAX_QP_SZ).min(15),
+            send_segments: (get(cmd_hca_cap::MAX_WQE_SZ_SQ) / DS as u32).min(MAX_DS as u32),
+            recv_segments: get(cmd_hca_cap::MAX_WQE_SZ_RQ) / DS as u32,
+        };
+        limits.shape(kind, wanted, srq, hca.attr.atomics)
+    }
+
+    /// Bytes of the receive ring, behind which the send ring begins.
+    pub(crate) fn recv_len(&self) -> usize {
+        self.recv.map_or(0, |(log_slots, log_stride)| 1 << (log_slots + log_stride))
+    }
+
+    /// Bytes of both rings.
+    pub(crate) fn len(&self) -> usize {
+        self.recv_len() + self.send.map_or(0, |log_blocks| BB << log_blocks)
+    }
+}
+
+/// What the device holds at most.
+struct Limits {
+    log_wqes: u32,
+    send_segments: u32,
+    recv_segments: u32,
+}
+
+impl Limits {
+    fn shape(&self, kind: QpType, wanted: &QpCap, srq: bool, atomics: bool) -> Result<Shape, Error> {
+        let mut cap = QpCap::default();
+        let send = self.send(kind, wanted, atomics && kind == QpType::Rc, &mut cap)?;
+        let recv = if srq { None } else { self.recv(wanted, &mut cap)? };
+        Ok(Shape { recv, send, cap })
+    }
+
+    fn send(&self, kind: QpType, wanted: &QpCap, atomics: bool, cap: &mut QpCap) -> Result<Option<u32>, Error> {
+        if wanted.max_send_wr == 0 {
+            return Ok(None);
+        }
+        let room = self.send_segments.saturating_sub(overhead(kind));
+        check(Argument::MaxSendSge, wanted.max_send_sge, room)?;
+        let inline_room = (room * DS as u32).saturating_sub(4).min(INLINE_LENGTH_MASK);
+        check(Argument::MaxInline, wanted.max_inline, inline_room)?;
+        let inline = if wanted.max_inline == 0 { 0 } else { (wanted.max_inline + 4).div_ceil(DS as u32) };
+        let segments = overhead(kind) + wanted.max_send_sge.max(inline);
+        let segments = if atomics { segments.max(ATOMIC) } else { segments };
+        let blocks = segments.div_ceil(DS_PER_BB as u32);
+        let most = (1 << self.log_wqes) / blocks;
+        check(Argument::MaxSendWr, wanted.max_send_wr, most)?;
+        let log_blocks = (wanted.max_send_wr * blocks).next_power_of_two().trailing_zeros();
+        let room = (blocks * DS_PER_BB as u32).min(self.send_segments) - overhead(kind);
+        cap.max_send_wr = (1 << log_blocks) / blocks;
+        cap.max_send_sge = room;
+        cap.max_inline = (room * DS as u32).saturating_sub(4).min(INLINE_LENGTH_MASK);
+        Ok(Some(log_blocks))
+    }
+
+    fn recv(&self, wanted: &QpCap, cap: &mut QpCap) -> Result<Option<(u32, u32)>, Error> {
+        if wanted.max_recv_wr == 0 {
+            return Ok(None);
+        }
+        check(Argument::MaxRecvWr, wanted.max_recv_wr, 1 << self.log_wqes)?;
+        check(Argument::MaxRecvSge, wanted.max_recv_sge, self.recv_segments)?;
+        let stride = (DS * wanted.max_recv_sge.max(1) as usize).next_power_of_two();
+        // The send ring behind begins on a basic block.
+        let slots = wanted.max_recv_wr.next_power_of_two().max((BB / DS) as u32 * DS as u32 / stride.min(BB) as u32);
+        cap.max_recv_wr = slots;
+        cap.max_recv_sge = (stride / DS) as u32;
+        Ok(Some((slots.trailing_zeros(), stride.trailing_zeros())))
+    }
+}
+
+/// Operations of a type (IBA 9.2, table 38; manual page ibv_post_send).
+pub(crate) fn operations(kind: QpType, atomics: bool) -> u8 {
+    match kind {
+        QpType::Rc if atomics => ops::SEND | ops::SEND_INVALIDATE | ops::WRITE | ops::READ | ops::ATOMIC,
+        QpType::Rc => ops::SEND | ops::SEND_INVALIDATE | ops::WRITE | ops::READ,
+        QpType::Uc => ops::SEND | ops::WRITE,
+        _ => ops::SEND,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMITS: Limits = Limits { log_wqes: 15, send_segments: 32, recv_segments: 32 };
+
+    fn wanted(max_send_wr: u32, max_send_sge: u32, max_inline: u32) -> QpCap {
+        QpCap { max_send_wr, max_send_sge, max_inline, max_recv_wr: 3, max_recv_sge: 1 }
+    }
+
+    #[test]
+    fn the_smallest_rings_that_do() {
+        let shape = LIMITS.shape(QpType::Rc, &wanted(4, 1, 0), false, true).unwrap();
+        let cap = QpCap { max_send_wr: 4, max_send_sge: 2, max_inline: 28, max_recv_wr: 4, max_recv_sge: 1 };
+        assert_eq!(shape, Shape { recv: Some((2, 4)), send: Some(2), cap });
+        assert_eq!((shape.recv_len(), shape.len()), (64, 64 + 256));
+        // 44 inline bytes of an RDMA WRITE take 16 + 16 + 48 bytes: two blocks.
+        let shape = LIMITS.shape(QpType::Rc, &wanted(1000, 2, 44), false, true).unwrap();
+        assert_eq!((shape.send, shape.cap.max_send_wr, shape.cap.max_inline), (Some(11), 1024, 92));
+        // A datagram needs a second block for its first element.
+        let shape = LIMITS.shape(QpType::Ud, &wanted(16, 1, 0), false, true).unwrap();
+        assert_eq!((shape.send, shape.cap.max_send_wr, shape.cap.max_send_sge), (Some(5), 16, 4));
+    }
+
+    #[test]
+    fn case_21_receive_sizes_are_ignored_with_an_srq() {
+        let cap = QpCap { max_recv_wr: 32769, max_recv_sge: 99, ..wanted(1, 1, 0) };
+        let shape = LIMITS.shape(QpType::Rc, &cap, true, false).unwrap();
+        assert_eq!((shape.recv, shape.cap.max_recv_wr, shape.cap.max_recv_sge), (None, 0, 0));
+        let error = LIMITS.shape(QpType::Rc, &cap, false, false).unwrap_err();
+        assert!(matches!(error, Error::OutOfRange { what: Argument::MaxRecvWr, .. }));
+    }
+
+    #[test]
+    fn each_size_has_its_own_error() {
+        let what = |cap: QpCap| match LIMITS.shape(QpType::Rc, &cap, false, true) {
+            Err(Error::OutOfRange { what, max, .. }) => (what, max),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(what(wanted(1, 31, 0)), (Argument::MaxSendSge, 30));
+        assert_eq!(what(wanted(1, 1, 477)), (Argument::MaxInline, 476));
+        assert_eq!(what(wanted(32769, 1, 0)), (Argument::MaxSendWr, 32768));
+        assert_eq!(what(wanted(32768, 3, 0)), (Argument::MaxSendWr, 16384));
+        assert_eq!(what(QpCap { max_recv_sge: 33, ..wanted(1, 1, 0) }), (Argument::MaxRecvSge, 32));
+    }
+}
