@@ -5,6 +5,7 @@ use crate::shell::{Shell, each_line};
 use crate::tools::{self, Tool};
 use crate::workspace::Workspace;
 use anyhow::{Context, Result, bail, ensure};
+use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -16,7 +17,7 @@ use std::time::{Duration, Instant};
 /// Modules that a guest with cards loads before the command runs.
 const RDMA_MODULES: &str = "mlx5_ib ib_uverbs rdma_ucm ib_umad";
 
-/// How long the model may take to open its sockets, and to end after its last guest has gone.
+/// How long the model may take to open its sockets, and to end when it is asked to.
 const MODEL_LIMIT: Duration = Duration::from_secs(60);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -323,7 +324,12 @@ impl Model {
         let log = folder.join("hca_model");
         let file = fs::File::create(&log)?;
         let mut command = Command::new(workspace.target.join("release/hca_model"));
-        command.args(["--link", if options.link == Link::Ib { "ib" } else { "roce" }]).args(&options.model_arguments);
+        command.args(if options.link == Link::Ib {
+            &["--link", "ib", "--lid", "auto"][..]
+        } else {
+            &["--link", "roce"]
+        });
+        command.args(&options.model_arguments);
         for socket in &sockets {
             command.arg("--socket").arg(socket);
         }
@@ -350,14 +356,16 @@ impl Model {
         String::from_utf8_lossy(&fs::read(&self.log).unwrap_or_default()).into_owned()
     }
 
-    /// Waits for the model, which ends when its last guest has gone.
+    /// Ends the model, which would serve more guests, and hears what it has to say.
     fn finish(mut self) -> Result<(ExitStatus, String)> {
+        let pid = Pid::from_child(&self.child.0);
+        kill_process(pid, Signal::TERM)?;
         let started = Instant::now();
         loop {
             if let Some(status) = self.child.0.try_wait()? {
                 return Ok((status, self.said()));
             }
-            ensure!(started.elapsed() < MODEL_LIMIT, "hca_model does not end after its guests\n{}", self.said());
+            ensure!(started.elapsed() < MODEL_LIMIT, "hca_model does not end on SIGTERM\n{}", self.said());
             std::thread::sleep(Duration::from_millis(10));
         }
     }

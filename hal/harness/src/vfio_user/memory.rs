@@ -16,8 +16,8 @@ use std::{
     sync::{Arc, Weak},
 };
 
-/// Most ranges at a time. Behind a virtual IOMMU each page of the guest is one.
-pub(super) const MAX_RANGES: usize = 1 << 20;
+/// Most ranges at a time; QEMU takes no more. Behind a virtual IOMMU each page of the guest is one.
+pub(super) const MAX_RANGES: usize = 65_535;
 
 /// A shared file, mapped as a whole.
 struct SharedFile {

@@ -14,6 +14,9 @@ use bareverbs_hal::{MapAccess, Segment};
 use rustix::io::Errno;
 use std::{io, os::unix::net::UnixStream};
 
+/// Minor version of the protocol; the older one of both sides is in force.
+const MINOR: u16 = 1;
+
 // Commands.
 const VERSION: u16 = 1;
 const DMA_MAP: u16 = 2;
@@ -35,6 +38,7 @@ const CONFIG_REGION: u32 = 7;
 const IRQS: u32 = 5;
 const IRQ_INTX: u32 = 0;
 const IRQ_MSIX: u32 = 2;
+const IRQ_ERROR: u32 = 3;
 const IRQ_INFO_EVENTFD: u32 = 1 << 0;
 const IRQ_INFO_MASKABLE: u32 = 1 << 1;
 const IRQ_INFO_AUTOMASKED: u32 = 1 << 2;
@@ -107,7 +111,7 @@ impl<'a> Session<'a> {
             "{{\"capabilities\":{{\"max_msg_fds\":{MAX_FDS},\"max_data_xfer_size\":{MAX_TRANSFER},\
              \"max_dma_maps\":{MAX_RANGES},\"pgsizes\":4096}}}}\0"
         );
-        self.reply.u16(0).u16(1).put(capabilities.as_bytes());
+        self.reply.u16(0).u16(m.u16(2)?.min(MINOR)).put(capabilities.as_bytes());
         Ok(())
     }
 
@@ -143,6 +147,7 @@ impl<'a> Session<'a> {
         let (flags, count) = match irq {
             IRQ_INTX => (IRQ_INFO_EVENTFD | IRQ_INFO_MASKABLE | IRQ_INFO_AUTOMASKED, 1),
             IRQ_MSIX => (IRQ_INFO_EVENTFD | IRQ_INFO_NORESIZE, self.identity.msix_vectors.into()),
+            IRQ_ERROR => (IRQ_INFO_EVENTFD | IRQ_INFO_NORESIZE, 1),
             _ if irq < IRQS => (0, 0),
             _ => return Err(Errno::INVAL),
         };
@@ -153,8 +158,8 @@ impl<'a> Session<'a> {
     fn set_irqs(&mut self, m: &mut Message) -> Result<(), Errno> {
         let (flags, irq, start, count) = (m.u32(4)?, m.u32(8)?, m.u32(12)?, m.u32(16)?);
         match irq {
-            // The device has the pin and never raises it.
-            IRQ_INTX if start == 0 && count <= 1 => return Ok(()),
+            // The device has the pin and reports errors, but never does either.
+            IRQ_INTX | IRQ_ERROR if start == 0 && count <= 1 => return Ok(()),
             IRQ_MSIX => {}
             _ => return Err(Errno::INVAL),
         }

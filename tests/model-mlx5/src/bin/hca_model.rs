@@ -1,0 +1,212 @@
+//! `hca_model`: modelled HCAs for virtual machines, each behind a vfio-user socket, all on one fabric.
+
+use std::{
+    collections::BTreeMap,
+    fmt::Write as _,
+    path::PathBuf,
+    process::ExitCode,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use anyhow::{Context, Result, bail, ensure};
+use bareverbs_harness::{
+    Faults, World,
+    model::{Bus, DeviceModel, Frame, LinkKind, PciIdentity, Reset, Step},
+    vfio_user::Server,
+};
+use bareverbs_mlx5_prm::cmd::Opcode;
+use bareverbs_model_mlx5::{Device, Hca, HcaConfig, Report};
+use clap::{Parser, ValueEnum};
+use signal_hook::{
+    consts::{SIGINT, SIGTERM},
+    iterator::Signals,
+};
+
+/// Serves modelled ConnectX HCAs to virtual machines until SIGTERM, then tells what happened; the exit status is 3 if
+/// a guest did something wrong.
+#[derive(Parser)]
+#[command(name = "hca_model", version)]
+struct Args {
+    /// A socket for one `-device vfio-user-pci`; each is one HCA
+    #[arg(long = "socket", required = true)]
+    sockets: Vec<PathBuf>,
+    /// What the ports are
+    #[arg(long, value_enum)]
+    link: Link,
+    /// Give LIDs to InfiniBand ports and bring them up; without, a subnet manager has to
+    #[arg(long, value_enum)]
+    lid: Option<Lid>,
+    /// Which card
+    #[arg(long, value_enum, default_value = "cx5")]
+    device: Card,
+    /// Capture every frame into a file
+    #[arg(long)]
+    pcap: Option<PathBuf>,
+    /// Seed of the faults
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+    /// Faults of all links: PROBABILITY of loss, duplicate, reorder, delay, corrupt; as in loss=0.01,reorder=0.1
+    #[arg(long, value_parser = faults, default_value = "")]
+    fault: Faults,
+}
+
+#[derive(Clone, Copy, PartialEq, ValueEnum)]
+enum Link {
+    Ib,
+    Roce,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Lid {
+    Auto,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Card {
+    Cx5,
+    Cx6dx,
+    Cx7,
+}
+
+fn main() -> Result<ExitCode> {
+    env_logger::Builder::from_env(env_logger::Env::default().default_filter_or("warn")).init();
+    let args = Args::parse();
+    // Before any thread, which would inherit the default action.
+    let mut signals = Signals::new([SIGTERM, SIGINT]).context("signals")?;
+    let kind = if args.link == Link::Ib { LinkKind::InfiniBand } else { LinkKind::Ethernet };
+    ensure!(
+        kind == LinkKind::Ethernet || args.sockets.len() <= 2,
+        "two InfiniBand HCAs are a cable; more need a switch, which is not modelled"
+    );
+    let mut builder = World::builder().seed(args.seed).threaded(true).quiet_limit(None).faults(args.fault);
+    if let Some(path) = &args.pcap {
+        builder = builder.capture(kind, path).with_context(|| path.display().to_string())?;
+    }
+    let world = builder.build();
+    let mut cards = Vec::new();
+    for (n, path) in (0..).zip(&args.sockets) {
+        let hca = Shared(Arc::new(Mutex::new(Hca::new(config(&args, n)))));
+        let server = Server::start(&world, Box::new(hca.clone()), path).with_context(|| path.display().to_string())?;
+        cards.push((server, hca));
+    }
+    signals.forever().next();
+
+    let mut wrong = 0;
+    for (server, hca) in cards {
+        // No guest reaches the card any more.
+        let slot = server.slot().clone();
+        drop(server);
+        let hca = hca.lock();
+        print!("HCA {}: {}\n{}", slot.index(), slot.link_counters(0), tell(&hca.report()));
+        wrong += slot.violation_count() + slot.dma_fault_count();
+        for what in slot.violations() {
+            println!("  violation: {what}");
+        }
+        for record in slot.dma_faults() {
+            println!("  refused: {}", record.fault);
+        }
+    }
+    world.stop().context("the capture is incomplete")?;
+    Ok(if wrong > 0 { ExitCode::from(3) } else { ExitCode::SUCCESS })
+}
+
+fn config(args: &Args, n: u8) -> HcaConfig {
+    let config = match args.link {
+        Link::Ib => HcaConfig::infiniband(n),
+        Link::Roce => HcaConfig::ethernet(n),
+    };
+    let device = match args.device {
+        Card::Cx5 => Device::ConnectX5,
+        Card::Cx6dx => Device::ConnectX6Dx,
+        Card::Cx7 => Device::ConnectX7,
+    };
+    HcaConfig { device, lid: args.lid.and(config.lid), ..config }
+}
+
+/// Reads `--fault`.
+fn faults(spec: &str) -> Result<Faults> {
+    let mut faults = Faults::NONE;
+    for part in spec.split(',').filter(|p| !p.is_empty()) {
+        let (name, value) = part.split_once('=').with_context(|| format!("{part}: NAME=PROBABILITY is expected"))?;
+        let value: f64 = value.parse().with_context(|| format!("{part}: no number"))?;
+        ensure!((0.0..=1.0).contains(&value), "{part}: a probability is 0 to 1");
+        *match name {
+            "loss" => &mut faults.loss,
+            "duplicate" => &mut faults.duplicate,
+            "reorder" => &mut faults.reorder,
+            "delay" => &mut faults.delay,
+            "corrupt" => &mut faults.corrupt,
+            _ => bail!("{name}: there is loss, duplicate, reorder, delay, corrupt"),
+        } = value;
+    }
+    Ok(faults)
+}
+
+/// What happened, in lines.
+fn tell(report: &Report) -> String {
+    let mut text = format!(
+        "  completions {}, events {}, firmware pages held {}, DMA refused {}, violations {}\n",
+        report.completions, report.events, report.pages, report.dma_faults, report.violation_count
+    );
+    let mut rows: BTreeMap<u16, (u64, u64)> = BTreeMap::new();
+    for ((opcode, _), count) in &report.commands {
+        let row = rows.entry(*opcode).or_default();
+        *row = (row.0 + count.executed, row.1 + count.refused);
+    }
+    for (opcode, (executed, refused)) in rows {
+        let name = Opcode(opcode).name().unwrap_or("unknown");
+        let refused = if refused > 0 { format!(", refused {refused}") } else { String::new() };
+        // Writing into a String cannot fail.
+        let _ = writeln!(text, "  {opcode:#05x} {name} {executed}{refused}");
+    }
+    text
+}
+
+/// An HCA that the world runs and whose report we keep.
+#[derive(Clone)]
+struct Shared(Arc<Mutex<Hca>>);
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Hca> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl DeviceModel for Shared {
+    fn identity(&self) -> PciIdentity {
+        self.lock().identity()
+    }
+
+    fn ports(&self) -> Vec<LinkKind> {
+        self.lock().ports()
+    }
+
+    fn mmio_read(&mut self, bus: &mut dyn Bus, bar: u8, offset: u64, data: &mut [u8]) {
+        self.lock().mmio_read(bus, bar, offset, data);
+    }
+
+    fn mmio_write(&mut self, bus: &mut dyn Bus, bar: u8, offset: u64, data: &[u8]) {
+        self.lock().mmio_write(bus, bar, offset, data);
+    }
+
+    fn receive(&mut self, bus: &mut dyn Bus, port: u8, frame: Frame) {
+        self.lock().receive(bus, port, frame);
+    }
+
+    fn step(&mut self, bus: &mut dyn Bus) -> Step {
+        self.lock().step(bus)
+    }
+
+    fn next_deadline(&self) -> Option<Duration> {
+        self.lock().next_deadline()
+    }
+
+    fn bus_master(&mut self, bus: &mut dyn Bus, on: bool) {
+        self.lock().bus_master(bus, on);
+    }
+
+    fn reset(&mut self, bus: &mut dyn Bus, reset: Reset) {
+        self.lock().reset(bus, reset);
+    }
+}
