@@ -166,9 +166,9 @@ fn write_pmtu(hca: &mut Hca, data: &[u8]) -> Outcome {
 
 fn read_pvlc(_hca: &Hca, data: &mut [u8]) -> Outcome {
     port(pvlc::LOCAL_PORT.get(data))?;
-    // 4: VL0 to VL7.
+    // 1: only VL0.
     for field in [pvlc::VL_HW_CAP, pvlc::VL_ADMIN, pvlc::VL_OPERATIONAL] {
-        field.set(data, 4);
+        field.set(data, 1);
     }
     Ok(())
 }

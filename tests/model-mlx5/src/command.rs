@@ -11,7 +11,7 @@ use crate::{
     hca::Hca,
     hca_cap, mcg, mr, nic_vport, pages, pd, qp, qp_state,
     refusal::{Outcome, Refused, require},
-    roce, srq, start, uar, vport, xrcd,
+    roce, sma, srq, start, uar, vport, xrcd,
 };
 
 /// A command under way.
@@ -129,6 +129,7 @@ const COMMANDS: &[Command] = &[
     plain(Opcode::DEALLOC_PD, dealloc_pd::IN_LEN, dealloc_pd::OUT_LEN, pd::dealloc_pd),
     alloc(Opcode::ALLOC_XRCD, alloc_xrcd::IN_LEN, alloc_xrcd::OUT_LEN, xrcd::alloc_xrcd),
     plain(Opcode::DEALLOC_XRCD, dealloc_xrcd::IN_LEN, dealloc_xrcd::OUT_LEN, xrcd::dealloc_xrcd),
+    Command { op_mods: &[0, 1, 2, 3], ..plain(Opcode::MAD_IFC, mad_ifc::IN_LEN, mad_ifc::OUT_LEN, sma::mad_ifc) },
     create(Opcode::CREATE_QP, create_qp::IN_LEN, create_qp::OUT_LEN, qp::create_qp),
     plain(Opcode::DESTROY_QP, destroy_qp::IN_LEN, destroy_qp::OUT_LEN, qp::destroy_qp),
     state(Opcode::RST2INIT_QP),

@@ -175,6 +175,7 @@ impl Hca {
     /// Hands a frame to the link.
     pub fn send(&mut self, bus: &mut dyn Bus, frame: Frame) {
         self.report.frames_out += 1;
+        self.report.bytes_out += frame.len() as u64;
         bus.transmit(0, frame);
     }
 
@@ -237,6 +238,7 @@ impl DeviceModel for Hca {
 
     fn receive(&mut self, bus: &mut dyn Bus, port: u8, frame: Frame) {
         self.report.frames_in += 1;
+        self.report.bytes_in += frame.len() as u64;
         transport::receive(self, bus, port, frame);
     }
 

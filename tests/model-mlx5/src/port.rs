@@ -1,11 +1,13 @@
 //! The port: its state, and the tables that name it on the wire.
 
+use bareverbs::wire::port_info;
 use bareverbs_harness::model::{Bus, LinkKind};
 
 use crate::{
     config::HcaConfig,
     eq::{Event, port_change},
     hca::Hca,
+    sma,
 };
 
 /// Entries of the RoCE address table.
@@ -48,6 +50,19 @@ pub struct RoceAddress {
     pub vlan: Option<u16>,
 }
 
+/// Traffic at some time.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Traffic {
+    /// Bytes sent.
+    pub bytes_out: u64,
+    /// Bytes received.
+    pub bytes_in: u64,
+    /// Frames sent.
+    pub frames_out: u64,
+    /// Frames received.
+    pub frames_in: u64,
+}
+
 /// The port.
 #[derive(Clone, Debug)]
 pub struct Port {
@@ -67,6 +82,10 @@ pub struct Port {
     pub pkeys: Vec<u16>,
     /// RoCE addresses.
     pub roce: Vec<RoceAddress>,
+    /// InfiniBand: what the subnet manager set and nobody else needs.
+    pub info: port_info::Repr,
+    /// Traffic when the counters were cleared.
+    pub counters: Traffic,
     /// RoCE is switched on.
     pub roce_enabled: bool,
     /// Longest Ethernet frame, its header included.
@@ -109,6 +128,8 @@ impl Port {
             lmc: 0,
             sm_lid: 0,
             sm_sl: 0,
+            info: sma::initial_port_info(),
+            counters: Traffic::default(),
             roce_enabled: false,
             qkey_violations: 0,
             pkey_violations: 0,

@@ -17,6 +17,10 @@ pub struct Report {
     pub frames_out: u64,
     /// Frames that the link brought.
     pub frames_in: u64,
+    /// Bytes in frames handed to the link.
+    pub bytes_out: u64,
+    /// Bytes in frames that the link brought.
+    pub bytes_in: u64,
     /// Firmware pages that the device holds.
     pub pages: u64,
     /// Completions written.

@@ -51,7 +51,7 @@ pub fn query_context(hca: &mut Hca, _bus: &mut dyn Bus, call: &mut Call) -> Outc
         (ctx::CAP_MASK1, CAPABILITY_MASK),
         (ctx::LID, port.lid.into()),
         (ctx::LMC, port.lmc.into()),
-        (ctx::SUBNET_TIMEOUT, 18),
+        (ctx::SUBNET_TIMEOUT, port.info.subnet_timeout.into()),
         (ctx::SM_LID, port.sm_lid.into()),
         (ctx::SM_SL, port.sm_sl.into()),
         (ctx::QKEY_VIOLATION_COUNTER, port.qkey_violations.into()),

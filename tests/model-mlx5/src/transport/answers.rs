@@ -174,9 +174,11 @@ fn take_atomic(hca: &mut Hca, bus: &mut dyn Bus, flow: &mut Flow, psn: Psn, orig
     else {
         return hca.transport.counters.count(Counter::UnexpectedResponse);
     };
-    // Both ends count in the memory's byte order, as the host endianness modes of the atomic capabilities say.
+    // The result is big-endian unless the driver chose the host's order (atomic capabilities).
+    let host = hca.caps.atomics_in_host_order();
+    let result = if host { original.to_le_bytes() } else { original.to_be_bytes() };
     let user = flow.user();
-    if data::scatter(hca, bus, user, &op.wqe.pieces, 0, &original.to_le_bytes()).is_err() {
+    if data::scatter(hca, bus, user, &op.wqe.pieces, 0, &result).is_err() {
         hca.transport.counters.count(Counter::ReqLocalErrors);
         return requester::fail(hca, bus, flow, Syndrome::LocalProtection);
     }

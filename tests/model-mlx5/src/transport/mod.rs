@@ -54,6 +54,7 @@ use crate::{
     hca::Hca,
     port::PortState,
     qp::{QpState, ReceiveFrom, Service, qpc},
+    sma,
 };
 
 /// First and longest pause between two looks at the receive doorbell records of QPs in error.
@@ -344,6 +345,10 @@ fn try_frame(hca: &mut Hca, bus: &mut dyn Bus, bytes: &[u8]) -> Result<(), Count
     let repr = &frame.repr;
     packet::check_port(hca, repr)?;
     let qpn = match repr.bth.dest_qp {
+        0 if hca.special_qp(0).is_none() => {
+            sma::receive(hca, bus, &frame);
+            return Ok(());
+        }
         special @ (0 | 1) => hca.special_qp(special).ok_or(Counter::NoSuchQp)?,
         qpn => qpn,
     };
