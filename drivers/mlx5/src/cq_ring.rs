@@ -1,7 +1,7 @@
 //! The consuming side of a completion queue.
 
 use crate::{
-    cqe::{Entry, SEND_OPCODES},
+    cqe::{Context, Entry, SEND_OPCODES},
     table::Table,
     target::Target,
 };
@@ -95,8 +95,7 @@ enum Taken {
 pub(crate) struct Shown {
     pub(crate) entry: Entry,
     pub(crate) wr_id: u64,
-    pkey_index: u16,
-    infiniband: u32,
+    context: Context,
 }
 
 impl Shown {
@@ -106,9 +105,7 @@ impl Shown {
         let cqe_opcode = self.entry.opcode();
         match self.entry.work() {
             Some(work) if cqe_opcode == opcode::REQ => self.entry.sent(self.wr_id, work),
-            Some(_) if RESPONDER.contains(&cqe_opcode) => {
-                self.entry.received(self.wr_id, cqe_opcode, self.pkey_index, self.infiniband)
-            }
+            Some(_) if RESPONDER.contains(&cqe_opcode) => self.entry.received(self.wr_id, cqe_opcode, self.context),
             _ => self.entry.failed(self.wr_id),
         }
     }
@@ -255,8 +252,14 @@ impl CqRing {
             return self.odd(Some(target), entry);
         }
         let Some(wr_id) = self.receive(target, entry) else { return Taken::Bad(PollError::BadEntry) };
+        Taken::Done(entry.received(wr_id, cqe_opcode, self.context(target)))
+    }
+
+    /// What an entry does not tell of a receive.
+    #[inline(always)]
+    fn context(&self, target: &Target) -> Context {
         let pkey_index = target.pkey_index.load(Ordering::Relaxed);
-        Taken::Done(entry.received(wr_id, cqe_opcode, pkey_index, self.infiniband))
+        Context { pkey_index, datagram: target.datagram, infiniband: self.infiniband }
     }
 
     /// Retires the receive that an entry names.
@@ -297,12 +300,15 @@ impl CqRing {
         let entry = self.ring.entry(self.consumer);
         let kind = (entry.op_own() ^ self.consumer.owner()) & KIND;
         if kind & op_own::OWNER != 0 {
+            self.end_view();
             return Ok(None);
         }
         hal.dma_rmb();
         let result = match self.take(users, entry, kind) {
-            Taken::Done(Completion { wr_id, pkey_index, .. }) => {
-                Ok(Some(Shown { entry, wr_id, pkey_index, infiniband: self.infiniband }))
+            Taken::Done(Completion { wr_id, .. }) => {
+                // SAFETY: QPs leave the table before they go, and this CQ's lock is taken for that.
+                let target = unsafe { users.get(entry.user_index()).as_ref() };
+                target.map(|target| Shown { entry, wr_id, context: self.context(target) }).ok_or(PollError::BadEntry)
             }
             Taken::Empty => return Ok(None),
             Taken::Bad(error) => Err(error),
@@ -310,10 +316,10 @@ impl CqRing {
         self.consumer = self.consumer.plus(1);
         self.held = result.is_ok();
         self.publish();
-        result
+        result.map(Some)
     }
 
-    /// A view has ended: the entry that it read goes back to the device.
+    /// A view reads no entry any more: the one that it read goes back to the device.
     pub(crate) fn end_view(&mut self) {
         if self.held {
             self.held = false;

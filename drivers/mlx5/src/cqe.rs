@@ -10,6 +10,17 @@ use bareverbs_mlx5_prm::{
 };
 use core::ptr::NonNull;
 
+/// What an entry does not tell of a receive.
+#[derive(Clone, Copy)]
+pub(crate) struct Context {
+    /// Index of the QP's P_Key.
+    pub(crate) pkey_index: u16,
+    /// The buffer begins with room for a GRH. Entries tell of one on connected QPs too, where it is not delivered.
+    pub(crate) datagram: bool,
+    /// All ones on an InfiniBand port; 0 on Ethernet, where service level and LIDs do not exist.
+    pub(crate) infiniband: u32,
+}
+
 /// The last 64 bytes of an entry.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Entry(pub(crate) NonNull<u8>);
@@ -156,13 +167,13 @@ impl Entry {
         }
     }
 
-    /// A responder's success. `cqe_opcode` is one of the four; `infiniband` is all ones on an InfiniBand port and 0 on
-    /// Ethernet, where service level and LIDs do not exist.
+    /// A responder's success. `cqe_opcode` is one of the four.
     #[inline(always)]
-    pub(crate) fn received(self, wr_id: u64, cqe_opcode: u8, pkey_index: u16, infiniband: u32) -> Completion {
+    pub(crate) fn received(self, wr_id: u64, cqe_opcode: u8, context: Context) -> Completion {
+        let Context { pkey_index, datagram, infiniband } = context;
         let kind = &RECEIVES[(cqe_opcode & 7) as usize];
         let rqpn = self.flags_rqpn();
-        let grh = rqpn >> rqpn::GRH_SHIFT & rqpn::GRH_MASK != 0;
+        let grh = rqpn >> rqpn::GRH_SHIFT & rqpn::GRH_MASK != 0 && datagram;
         Completion {
             wr_id,
             byte_len: self.byte_cnt(),

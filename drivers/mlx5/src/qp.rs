@@ -171,6 +171,7 @@ impl<H: PciFunction, P: Policy> Qp<H, P> {
             pkey_index: AtomicU16::new(0),
             failed: Default::default(),
             reliable: init.kind == QpType::Rc,
+            datagram: init.kind == QpType::Ud,
             srq: srq.map(|srq| NonNull::from(&srq.slots)),
             // SAFETY: the tables have that many entries and go with the object.
             send: unsafe { SendQueue::new(slots.ptr(), log_blocks) },

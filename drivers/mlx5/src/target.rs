@@ -19,6 +19,8 @@ pub(crate) const NO_QPN: u32 = u32::MAX;
 pub(crate) struct Target {
     /// The QP's number, compared with the one a CQE names; [`NO_QPN`] if it has none yet.
     pub(crate) qpn: AtomicU32,
+    /// Its receives begin with room for a GRH.
+    pub(crate) datagram: bool,
     /// Index of the P_Key that its packets carry.
     pub(crate) pkey_index: AtomicU16,
     /// The state that a failed completion told of, as its number; 0 for none.

@@ -1,6 +1,8 @@
 //! A world with modelled HCAs whose insides tests can look at.
 #![allow(dead_code, reason = "each test takes what it needs")]
 
+pub mod pair;
+
 use bareverbs_harness::{
     Function, World,
     model::{Bus, DeviceModel, Frame, LinkKind, PciIdentity, Reset, Step},
