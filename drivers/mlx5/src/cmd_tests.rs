@@ -60,7 +60,7 @@ fn walk(bus: &mut dyn Bus, wrong: &mut Vec<String>, first: u64, len: usize, toke
     let mut addresses = Vec::new();
     let mut next = first;
     for n in 0..len.saturating_sub(16).div_ceil(512) {
-        if next == 0 || next % 512 != 0 {
+        if next == 0 || !next.is_multiple_of(512) {
             wrong.push(format!("block {n} at {next:#x}"));
             return addresses;
         }

@@ -153,7 +153,7 @@ impl<M: Memory, H: PciFunction, P: Policy> Mr<M, H, P> {
             return Err(Error::OutOfRange { what: Argument::RegionLength, wanted: len as u64, max });
         }
         let iova = init.iova.unwrap_or(ptr.addr().get() as u64);
-        if (iova ^ ptr.addr().get() as u64) % PAGE_SIZE as u64 != 0 {
+        if !(iova ^ ptr.addr().get() as u64).is_multiple_of(PAGE_SIZE as u64) {
             return Err(Error::Unsupported("an iova with another offset in its page than the memory"));
         }
         if iova.checked_add(len as u64 - 1).is_none() {
