@@ -55,7 +55,9 @@ pub struct Mapping {
 /// - The segments of a [`Mapping`] cover, in order and without holes, the pages of the user's range from the page of
 ///   its first byte to the page of its last; they stay valid until `unmap`. Overlapping mappings are counted, so that
 ///   a page stays reachable until its last mapping goes.
-/// - After `unmap` or `dma_free` returns, the device cannot reach the memory any more where an IOMMU stands between.
+/// - After the last `unmap` of a page returns, the device cannot reach it any more where an IOMMU stands between. After
+///   `dma_free`, it reaches the memory at most as a free part of the pool that DMA memory is cut from: nobody gets it
+///   for another purpose while it does.
 /// ## The caller promises
 /// - Memory is unmapped and freed once, after the device was stopped from using it.
 pub unsafe trait Dma: Platform {

@@ -23,6 +23,6 @@ pub use be::Be32;
 pub use dma::{Dma, DmaBuffer, MapAccess, Mapping, PAGE_SIZE, Segment};
 pub use error::HalError;
 pub use nic::Nic;
-pub use pci::{Bar, PciAddress, PciFunction};
+pub use pci::{BadPciAddress, Bar, PciAddress, PciFunction};
 pub use platform::Platform;
 pub use register::{Readable, Writable};

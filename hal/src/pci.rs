@@ -1,7 +1,7 @@
 //! A PCI function: configuration space, BARs, registers, bus mastering, reset.
 
 use crate::{Be32, Dma, HalError, Readable, Writable};
-use core::{fmt, ptr::NonNull};
+use core::{fmt, ptr::NonNull, str::FromStr};
 use volatile_register::WO;
 
 /// Segment, bus, device and function; shown as `0000:3b:00.1`.
@@ -20,6 +20,40 @@ pub struct PciAddress {
 impl fmt::Display for PciAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:04x}:{:02x}:{:02x}.{}", self.segment, self.bus, self.device, self.function)
+    }
+}
+
+/// A text that is no PCI address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BadPciAddress;
+
+impl fmt::Display for BadPciAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("not a PCI address (segment:bus:device.function in hex, such as 0000:3b:00.1)")
+    }
+}
+
+impl core::error::Error for BadPciAddress {}
+
+impl FromStr for PciAddress {
+    type Err = BadPciAddress;
+
+    /// Takes the form that is shown, and the one without the segment, which is 0 then.
+    fn from_str(s: &str) -> Result<Self, BadPciAddress> {
+        let (rest, function) = s.rsplit_once('.').ok_or(BadPciAddress)?;
+        let (rest, device) = rest.rsplit_once(':').ok_or(BadPciAddress)?;
+        let (segment, bus) = rest.rsplit_once(':').unwrap_or(("0", rest));
+        let hex = |text: &str, limit: u16| {
+            let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_hexdigit());
+            let number = if digits { u16::from_str_radix(text, 16).ok() } else { None };
+            number.filter(|n| *n <= limit).ok_or(BadPciAddress)
+        };
+        Ok(Self {
+            segment: hex(segment, u16::MAX)?,
+            bus: hex(bus, 0xff)? as u8,
+            device: hex(device, 0x1f)? as u8,
+            function: hex(function, 7)? as u8,
+        })
     }
 }
 
@@ -148,6 +182,26 @@ pub unsafe trait PciFunction: Dma {
         for (r, v) in r.iter().zip(values) {
             // SAFETY: the caller promises that the register is this function's.
             unsafe { r.write(*v) }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use super::*;
+    use std::string::ToString;
+
+    #[test]
+    fn addresses_are_parsed_as_they_are_shown() {
+        for text in ["0000:3b:00.1", "10ab:ff:1f.7"] {
+            assert_eq!(text.parse::<PciAddress>().unwrap().to_string(), text);
+        }
+        assert_eq!("3b:00.1".parse(), "0000:3b:00.1".parse::<PciAddress>());
+        for bad in
+            ["", "3b", "3b:00", "3b:20.0", "3b:00.8", "0000:100:00.0", "x:00.0", "3b:+1.0", "1:2:3:4.0", "3b:00."]
+        {
+            assert_eq!(bad.parse::<PciAddress>(), Err(BadPciAddress), "{bad}");
         }
     }
 }
