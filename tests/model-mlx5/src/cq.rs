@@ -352,7 +352,8 @@ pub fn doorbell(hca: &mut Hca, bus: &mut dyn Bus, uar: u32, word: &[u8; 8]) {
     match bus.read(dbr + registers::doorbell_record::CQ_ARM as u64, &mut record) {
         Err(fault) => return hca.dma_fault(bus, fault, format_args!("CQ {cqn:#x}: reading the doorbell record")),
         // Another thread may already have armed again; but an older word than the doorbell's is a mistake.
-        Ok(()) if record == [0; 4] => {
+        // The very first arming of a CQ that was not polled yet is all zeros.
+        Ok(()) if record == [0; 4] && word[..4] != [0; 4] => {
             hca.violation(bus, format_args!("CQ {cqn:#x} armed without writing the doorbell record's arm word"));
         }
         Ok(()) => {}

@@ -256,7 +256,8 @@ impl DeviceModel for Hca {
         for _ in 0..3 {
             self.turn = (self.turn + 1) % 3;
             let worked = match self.turn {
-                0 => cmd::step(self, bus) == Step::Worked,
+                // Writes do not overtake each other: what was rung before a command was given is worked on before it.
+                0 => uar::step(self, bus) || cmd::step(self, bus) == Step::Worked,
                 1 => uar::step(self, bus),
                 _ => transport::step(self, bus) == Step::Worked,
             };

@@ -216,7 +216,9 @@ pub fn create_qp(hca: &mut Hca, _bus: &mut dyn Bus, call: &mut Call) -> Outcome 
         return Err(Refused::quiet(Status::BadParameter, 0x0903, format_args!("service type {st} is not advertised")));
     };
     let pd = qpc::PD.get(&ctx);
-    require(hca.pds.contains_key(&pd), Status::BadResource, 0x0904, format_args!("no PD {pd:#x}"))?;
+    // Linux 6.1 names no PD for its UMR QP (mlx5_ib create_kernel_qp).
+    let known = hca.pds.contains_key(&pd) || service == Service::Umr && pd == 0;
+    require(known, Status::BadResource, 0x0904, format_args!("no PD {pd:#x}"))?;
     let receive_from = receive_from(hca, service, &ctx)?;
     cqs(hca, receive_from, &ctx)?;
     if service == Service::Xrc {
