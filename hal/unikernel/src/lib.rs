@@ -1,0 +1,52 @@
+//! The bareverbs HAL on bare x86_64: no operating system below, the program is the machine.
+//!
+//! A PVH loader (QEMU's `-kernel`, Firecracker, Cloud Hypervisor) starts the image in 32-bit mode; from there this crate
+//! goes to long mode, maps RAM at its own addresses, reads ACPI, calibrates the clock, walks PCI, and calls the function
+//! that [`entry`] names with the [`Machine`]. [`Machine::open`] gives a [`Function`], on which a driver runs.
+//!
+//! Everything is polled: interrupts stay off. One processor runs; the others are left where firmware parked them.
+//! Without the feature `image` there is no entry, no trap and no panic handler: for who has their own, and for tests.
+//!
+//! Exceptions and panics are reported on the serial port and end the machine, after bus mastering of every open
+//! function was turned off; see [`exit`].
+#![cfg_attr(not(test), no_std)]
+#![cfg(target_arch = "x86_64")]
+#![cfg_attr(not(feature = "image"), allow(dead_code, reason = "what only an entry calls"))]
+
+pub mod acpi;
+mod bars;
+#[cfg(feature = "image")]
+mod boot;
+pub mod clock;
+pub mod cmdline;
+mod config;
+pub mod exit;
+mod function;
+mod machine;
+#[cfg(all(feature = "image", not(target_os = "none")))]
+mod mem;
+pub mod memory;
+mod paging;
+mod pci;
+mod port;
+pub mod serial;
+#[cfg(feature = "image")]
+mod trap;
+
+pub use bars::BarInfo;
+pub use function::Function;
+pub use machine::{MAX_RAM, Machine, OpenError, StartError};
+pub use paging::MapError;
+pub use pci::FunctionInfo;
+
+/// Names the function that an image runs: `fn(&'static Machine) -> u8`, whose result is the image's exit status.
+#[macro_export]
+macro_rules! entry {
+    ($main:path) => {
+        #[unsafe(no_mangle)]
+        fn bareverbs_main(machine: &'static $crate::Machine) -> u8 {
+            let main: fn(&'static $crate::Machine) -> u8 = $main;
+            main(machine)
+        }
+    };
+}
