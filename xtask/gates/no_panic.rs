@@ -3,7 +3,138 @@
 //
 // A HAL that does nothing stands in for the platform: the gate links, it never runs.
 
-// --- entry points of the driver, one function each: post_send, post_recv, post_srq_recv, poll ---
+// --- entry points of the driver, one function each: post_send, post_recv, post_srq_recv, poll, service ---
+
+use bareverbs::{Completion, CompletionQueue, Device, QueuePair, RecvWr, SendWr, SharedReceiveQueue};
+use bareverbs_hal::{Bar, Dma, DmaBuffer, HalError, MapAccess, Mapping, PciAddress, PciFunction, Platform, Segment};
+use bareverbs_mlx5::{Local, Mlx5};
+use core::{
+    alloc::Layout,
+    ptr::NonNull,
+    sync::atomic::{AtomicUsize, Ordering},
+    time::Duration,
+};
+
+/// A HAL of which the compiler knows nothing: whatever it answers is read here, and anybody may have written it.
+#[unsafe(no_mangle)]
+pub static HAL: AtomicUsize = AtomicUsize::new(0);
+
+#[derive(Clone)]
+pub struct Unknown;
+
+fn hal_word() -> usize {
+    HAL.swap(0, Ordering::AcqRel)
+}
+
+fn allocated(len: usize, align: usize) -> Result<NonNull<u8>, HalError> {
+    NonNull::new((hal_word() & !(align - 1)) as *mut u8).ok_or(HalError::OutOfDmaMemory { wanted: len })
+}
+
+unsafe impl Platform for Unknown {
+    fn now(&self) -> Duration {
+        Duration::from_micros(hal_word() as u64)
+    }
+
+    fn state_alloc(&self, layout: Layout) -> Result<NonNull<u8>, HalError> {
+        allocated(layout.size(), layout.align())
+    }
+
+    unsafe fn state_free(&self, ptr: NonNull<u8>, _: Layout) {
+        HAL.store(ptr.addr().get(), Ordering::Release);
+    }
+}
+
+unsafe impl Dma for Unknown {
+    fn dma_alloc(&self, len: usize, align: usize) -> Result<DmaBuffer, HalError> {
+        let ptr = allocated(len, align)?;
+        Ok(DmaBuffer { ptr, addr: hal_word() as u64, len })
+    }
+
+    unsafe fn dma_free(&self, buffer: DmaBuffer) {
+        HAL.store(buffer.ptr.addr().get(), Ordering::Release);
+    }
+
+    unsafe fn map(&self, ptr: NonNull<u8>, len: usize, _: MapAccess) -> Result<Mapping, HalError> {
+        Ok(Mapping { ptr, len, token: hal_word() as u64 })
+    }
+
+    fn segments(&self, mapping: &Mapping, each: &mut dyn FnMut(Segment)) {
+        each(Segment { addr: mapping.token, len: mapping.len as u64 });
+    }
+
+    unsafe fn unmap(&self, mapping: Mapping) {
+        HAL.store(mapping.ptr.addr().get(), Ordering::Release);
+    }
+
+    fn set_dma_bits(&self, bits: u8) -> Result<(), HalError> {
+        if bits > 32 { Ok(()) } else { Err(HalError::BeyondDmaMask { bits }) }
+    }
+}
+
+unsafe impl PciFunction for Unknown {
+    fn address(&self) -> PciAddress {
+        PciAddress { segment: 0, bus: 0, device: 0, function: 0 }
+    }
+
+    fn config_read32(&self, offset: u16) -> u32 {
+        hal_word() as u32 ^ u32::from(offset)
+    }
+
+    fn config_write32(&self, offset: u16, _: u32) {
+        HAL.store(offset.into(), Ordering::Release);
+    }
+
+    fn bar(&self, n: u8) -> Result<Bar, HalError> {
+        let base = NonNull::new(hal_word() as *mut u8).ok_or(HalError::NoSuchBar(n))?;
+        Ok(unsafe { Bar::new(base, 1 << 25, None) })
+    }
+
+    fn set_bus_master(&self, on: bool) -> Result<(), HalError> {
+        if hal_word() == usize::from(on) { Ok(()) } else { Err(HalError::Gone) }
+    }
+
+    fn reset(&self) -> Result<(), HalError> {
+        if hal_word() == 0 { Ok(()) } else { Err(HalError::ResetFailed) }
+    }
+}
+
+type Dev = Mlx5<Unknown, Local>;
+
+#[unsafe(no_mangle)]
+pub extern "C" fn post_send(qp: &mut <Dev as Device>::Qp, wr: &SendWr<'_>, n: usize) -> usize {
+    match qp.post_send(core::iter::repeat_n(*wr, n)) {
+        Ok(()) => n,
+        Err(e) => e.index,
+    }
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn post_recv(qp: &mut <Dev as Device>::Qp, wr: &RecvWr<'_>, n: usize) -> usize {
+    match qp.post_recv(core::iter::repeat_n(*wr, n)) {
+        Ok(()) => n,
+        Err(e) => e.index,
+    }
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn post_srq_recv(srq: &mut <Dev as Device>::Srq, wr: &RecvWr<'_>, n: usize) -> usize {
+    match srq.post(core::iter::repeat_n(*wr, n)) {
+        Ok(()) => n,
+        Err(e) => e.index,
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn poll(cq: &mut <Dev as Device>::Cq, out: *mut Completion, len: usize) -> usize {
+    let out = unsafe { core::slice::from_raw_parts_mut(out, len) };
+    cq.poll(out).unwrap_or(0)
+}
+
+/// Commands, event queues, firmware's pages, health.
+#[unsafe(no_mangle)]
+pub extern "C" fn service(device: &Dev) -> bool {
+    matches!(device.service(), Ok(Some(_)))
+}
 
 // --- wire formats: whatever the bytes are, a frame is read and written without a panic ---
 

@@ -121,7 +121,7 @@ fn start_commands<H: PciFunction>(
 
 /// Waits until firmware is ready for commands.
 fn wait_initializing<H: PciFunction>(hal: &H, registers: &Block<InitSegment>, config: &Config) -> Result<(), Error> {
-    let deadline = hal.now() + config.init_timeout;
+    let deadline = hal.now().saturating_add(config.init_timeout);
     loop {
         match hal.read32(&registers.initializing) {
             u32::MAX => return Err(platform(bareverbs_hal::HalError::Gone)),

@@ -285,7 +285,7 @@ impl CommandQueue {
         hal.write32(&self.registers.cmd_doorbell, 1 << slot);
         self.issued += 1;
         log::trace!("{opcode:?} op_mod {op_mod:#x} slot {slot} in {input_len} out {output_len}");
-        Ok(Pending { opcode, lane, slot, deadline: hal.now() + self.timeout, output })
+        Ok(Pending { opcode, lane, slot, deadline: hal.now().saturating_add(self.timeout), output })
     }
 
     /// Mailboxes for input and output.

@@ -221,7 +221,7 @@ impl Control {
         for n in 0..self.eqs.len() {
             // Every event lies in a ring of known size, so that this ends even if the device writes without pause.
             for _ in 0..1 << eq::LOG_ASYNC_ENTRIES {
-                let Some(e) = self.eqs[n].see(hal) else { break };
+                let Some(e) = self.eqs.get_mut(n).and_then(|eq| eq.see(hal)) else { break };
                 eq::note(&e, &self.watches);
                 if e.kind() == event::PAGE_REQUEST {
                     let function = page_request::FUNCTION_ID.get(e.data()) as u16;
@@ -240,7 +240,7 @@ impl Control {
     pub(crate) fn service<H: PciFunction>(&mut self, hal: &H) -> Result<Option<Event>, Error> {
         let alive = self.drive(hal);
         for n in 0..self.eqs.len() {
-            while let Some(e) = self.eqs[n].tell() {
+            while let Some(e) = self.eqs.get_mut(n).and_then(EventQueue::tell) {
                 if let Some(event) = eq::decode(&e, &self.watches) {
                     return Ok(Some(event));
                 }
@@ -279,7 +279,7 @@ impl Control {
                 }
                 taken += 1;
             }
-            let list = &list[..taken];
+            let list = list.get(..taken).unwrap_or_default();
             if result.is_ok() {
                 let each = |f: &mut dyn FnMut(u64)| list.iter().for_each(|addr| f(*addr));
                 let pages = PageList::Each { count: taken, each: &each };
@@ -393,9 +393,8 @@ impl Control {
         }
         // The asynchronous queue goes last, for page requests come there.
         for n in (0..self.eqs.len()).rev() {
-            if let Some(number) = self.eqs[n].number {
+            if let Some(number) = self.eqs.get_mut(n).and_then(|eq| eq.number.take()) {
                 self.run_destroy(hal, Opcode::DESTROY_EQ, number.into())?;
-                self.eqs[n].number = None;
             }
         }
         if let Some(uar) = self.uar.take() {
@@ -406,7 +405,7 @@ impl Control {
             self.initialized = false;
         }
         if self.enabled {
-            let deadline = hal.now() + self.reclaim_timeout;
+            let deadline = hal.now().saturating_add(self.reclaim_timeout);
             while self.ledger.given() > 0 {
                 if self.take_pages(hal, self.function, u32::MAX)? == 0 {
                     if hal.now() >= deadline {

@@ -20,7 +20,12 @@ const MISSES: u32 = 2;
 
 impl Health {
     pub(crate) fn new<H: PciFunction>(hal: &H, registers: &Block<InitSegment>, period: Duration) -> Self {
-        Self { period, due: hal.now() + period, counter: hal.read32(&registers.health_counter), misses: 0 }
+        Self {
+            period,
+            due: hal.now().saturating_add(period),
+            counter: hal.read32(&registers.health_counter),
+            misses: 0,
+        }
     }
 
     /// Looks at the device when a period has passed. [`Error::Fatal`] if it failed.
@@ -29,7 +34,7 @@ impl Health {
         if now < self.due {
             return Ok(());
         }
-        self.due = now + self.period;
+        self.due = now.saturating_add(self.period);
         let counter = hal.read32(&registers.health_counter);
         if counter == u32::MAX {
             return Err(Error::Fatal { syndrome: 0xff, name: "the function does not answer", firmware: [0; 3] });

@@ -26,20 +26,31 @@ impl Chunk {
 
     /// Marks a free page as given.
     fn take_free(&mut self) -> Option<u64> {
-        let n = (0..self.pages).find(|n| self.given[n / 64] & 1 << (n % 64) == 0)?;
-        self.given[n / 64] |= 1 << (n % 64);
-        Some(self.buffer.addr + (n * PAGE_SIZE) as u64)
+        let (n, word) = self.given.iter_mut().enumerate().find(|(_, word)| **word != u64::MAX)?;
+        let bit = word.trailing_ones() as usize;
+        let page = n * 64 + bit;
+        if page >= self.pages {
+            return None;
+        }
+        *word |= 1 << bit;
+        Some(self.buffer.addr + (page * PAGE_SIZE) as u64)
     }
 
     /// Marks a page as free again. Whether it was given.
     fn put_back(&mut self, addr: u64) -> bool {
         let Some(offset) = addr.checked_sub(self.buffer.addr) else { return false };
-        let n = (offset / PAGE_SIZE as u64) as usize;
-        if n >= self.pages || !offset.is_multiple_of(PAGE_SIZE as u64) || self.given[n / 64] & 1 << (n % 64) == 0 {
+        let page = offset / PAGE_SIZE as u64;
+        if !offset.is_multiple_of(PAGE_SIZE as u64) || page >= self.pages as u64 {
             return false;
         }
-        self.given[n / 64] &= !(1 << (n % 64));
-        true
+        let (page, bit) = (page as usize, 1 << (page % 64));
+        match self.given.get_mut(page / 64) {
+            Some(word) if *word & bit != 0 => {
+                *word &= !bit;
+                true
+            }
+            _ => false,
+        }
     }
 }
 
