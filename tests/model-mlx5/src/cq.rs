@@ -352,9 +352,8 @@ pub fn doorbell(hca: &mut Hca, bus: &mut dyn Bus, uar: u32, word: &[u8; 8]) {
     match bus.read(dbr + registers::doorbell_record::CQ_ARM as u64, &mut record) {
         Err(fault) => return hca.dma_fault(bus, fault, format_args!("CQ {cqn:#x}: reading the doorbell record")),
         // Another thread may already have armed again; but an older word than the doorbell's is a mistake.
-        // The very first arming of a CQ that was not polled yet is all zeros.
-        Ok(()) if record == [0; 4] && word[..4] != [0; 4] => {
-            hca.violation(bus, format_args!("CQ {cqn:#x} armed without writing the doorbell record's arm word"));
+        Ok(()) if older(&record, &arm) => {
+            hca.violation(bus, format_args!("CQ {cqn:#x}: the doorbell record's arm word is older than the doorbell"));
         }
         Ok(()) => {}
     }
@@ -366,6 +365,13 @@ pub fn doorbell(hca: &mut Hca, bus: &mut dyn Bus, uar: u32, word: &[u8; 8]) {
         cq.since = (cq.producer & INDEX != arm.index).then_some(now);
         fire_if_due(hca, bus, cqn);
     }
+}
+
+/// Whether the record's arm word is of the same round as the doorbell, but of an earlier consumer index.
+fn older(record: &[u8; 4], arm: &Arm) -> bool {
+    use registers::cq_doorbell as bell;
+    let behind = arm.index.wrapping_sub(bell::CONSUMER_INDEX.get(record)) & INDEX;
+    bell::CMD_SN.get(record) == u32::from(arm.sequence) && behind != 0 && behind <= INDEX / 2
 }
 
 impl Hca {

@@ -190,6 +190,13 @@ impl Caps {
         self.current.get(&kind::ATOMIC).is_some_and(|caps| atomic::ATOMIC_REQ_8B_ENDIANNESS_MODE.get(caps) == 1)
     }
 
+    /// Chooses the order in which results of atomics land, as SET_HCA_CAP does.
+    pub fn set_atomics_in_host_order(&mut self, host: bool) {
+        if let Some(caps) = self.current.get_mut(&kind::ATOMIC) {
+            atomic::ATOMIC_REQ_8B_ENDIANNESS_MODE.set(caps, u32::from(host));
+        }
+    }
+
     /// Command signatures must be right even where they are zero.
     pub fn checks_signatures(&self) -> bool {
         self.general(cap::CMDIF_CHECKSUM) == cap::cmdif_checksum::ENABLED

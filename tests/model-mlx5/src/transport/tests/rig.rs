@@ -175,6 +175,7 @@ impl Host {
     pub fn new(config: HcaConfig) -> Self {
         let mut hca = Hca::new(config);
         hca.bus_master = true;
+        hca.caps.set_atomics_in_host_order(true);
         hca.port.state = PortState::Active;
         hca.port.pkeys = vec![0xffff];
         let n = hca.config.mac[5];
