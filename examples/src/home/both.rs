@@ -16,7 +16,7 @@ use std::{
 };
 
 /// Memory of the process for the buffers of a run; given back by the system when the program ends.
-fn buffer(len: usize) -> Option<RawMemory> {
+pub(crate) fn buffer(len: usize) -> Option<RawMemory> {
     let layout = Layout::from_size_align(len.max(1), 4096).ok()?;
     // SAFETY: the layout is not empty.
     let ptr = NonNull::new(unsafe { alloc_zeroed(layout) })?;

@@ -2,12 +2,22 @@
 
 #[cfg(feature = "std")]
 mod both;
+#[cfg(all(feature = "vfio", target_os = "linux"))]
+mod exchange;
+#[cfg(all(feature = "vfio", target_os = "linux"))]
+mod hcas;
 #[cfg(feature = "harness")]
 mod loopback;
 #[cfg(feature = "harness")]
 mod modelled;
+#[cfg(all(feature = "vfio", target_os = "linux"))]
+mod port;
 #[cfg(feature = "std")]
 mod process;
+#[cfg(all(feature = "vfio", target_os = "linux"))]
+mod vfio;
 
+#[cfg(all(feature = "vfio", target_os = "linux"))]
+pub use hcas::{devices, preflight};
 #[cfg(feature = "std")]
 pub use process::main;

@@ -44,6 +44,9 @@ fn run(o: &Options<'_>) -> Result<(), Failed> {
         None => super::modelled::run(o),
         #[cfg(feature = "harness")]
         Some("loopback") => super::loopback::run(o),
+        #[cfg(all(feature = "vfio", target_os = "linux"))]
+        Some(bdf) => super::vfio::run(o, bdf),
+        #[cfg(not(all(feature = "vfio", target_os = "linux")))]
         Some(bdf) => Err(format!(
             "{bdf}: this build has no VFIO backend; leave -d out for two modelled ConnectX HCAs, or give -d loopback"
         )
