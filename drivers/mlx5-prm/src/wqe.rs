@@ -253,9 +253,9 @@ pub mod umr {
     pub const CHECK_QPN: u8 = 1 << 3;
     /// The translation is written at [`translation_offset`](super::UmrCtrlSeg::translation_offset).
     pub const TRANSLATION_OFFSET_EN: u8 = 1 << 4;
-    /// Fail if the key is free.
-    pub const CHECK_NOT_FREE: u8 = 1 << 5;
     /// Fail if the key is not free.
+    pub const CHECK_NOT_FREE: u8 = 1 << 5;
+    /// Fail if the key is free.
     pub const CHECK_FREE: u8 = 2 << 5;
     /// The translation stands in the WQE.
     pub const INLINE: u8 = 1 << 7;

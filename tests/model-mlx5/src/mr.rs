@@ -270,9 +270,7 @@ pub fn parse(hca: &Hca, index: u32, ctx: &[u8], entries: &[u8]) -> Outcome<Mkey>
                 pages(&hca.pages, log_page, start, len, entries)?
             }
         }
-        access_mode::KLMS => {
-            Translation::Keys(keys(entries, |e| u64::from(u32::from_be_bytes([e[0], e[1], e[2], e[3]]))))
-        }
+        access_mode::KLMS => Translation::Keys(klms(entries)),
         access_mode::KSM => {
             let log_page = mkc::LOG_PAGE_SIZE.get(ctx);
             Translation::Keys(keys(entries, |_| 1 << log_page))
@@ -333,6 +331,11 @@ pub fn pages(ledger: &PageLedger, log_page: u32, start: u64, len: u64, entries: 
         require(!firmwares, Status::BadParameter, 0x050a, format_args!("page at {page:#x} belongs to firmware"))?;
     }
     Ok(Translation::Pages { pages, log_page })
+}
+
+/// KLM entries: bytes, key and address of each range.
+pub fn klms(entries: &[u8]) -> Vec<(u64, u32, u64)> {
+    keys(entries, |e| u64::from(u32::from_be_bytes([e[0], e[1], e[2], e[3]])))
 }
 
 fn keys(entries: &[u8], bytes: impl Fn(&[u8]) -> u64) -> Vec<(u64, u32, u64)> {

@@ -175,6 +175,8 @@ pub fn modify(hca: &mut Hca, bus: &mut dyn Bus, call: &mut Call) -> Outcome {
     }
     if t.from != t.to {
         hca.set_qp_state(bus, qpn, t.to);
+    } else {
+        crate::transport::state_changed(hca, bus, qpn, t.from, t.to);
     }
     Ok(())
 }

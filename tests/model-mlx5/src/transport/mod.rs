@@ -46,7 +46,7 @@ use bareverbs_harness::model::{Bus, Frame, Step};
 
 pub use counters::{Counter, Counters};
 use flow::Flow;
-use packet::Path;
+use packet::{Path, To};
 pub use psn::Psn;
 
 use crate::{
@@ -86,12 +86,17 @@ pub struct QpTransport {
     away: bool,
 }
 
-/// A doorbell rang for the QP: its doorbell record may have moved. `wqe` is what a BlueFlame write brought, if it did.
-pub fn doorbell(hca: &mut Hca, bus: &mut dyn Bus, qpn: u32, _wqe: Option<&[u8]>) {
+/// A doorbell rang for the QP: its doorbell record may have moved. `wqe` is what a BlueFlame write brought, if it did; the
+/// WQE is read from the queue all the same (Linux's write-combining probe lets the two differ, so that is allowed).
+pub fn doorbell(hca: &mut Hca, bus: &mut dyn Bus, qpn: u32, wqe: Option<&[u8]>) {
     let Some(qp) = hca.qps.get_mut(&qpn) else { return };
-    if matches!(qp.state, QpState::Reset | QpState::Init | QpState::ReadyToReceive) {
-        let state = qp.state;
-        return hca.violation(bus, format_args!("QP {qpn:#x}: send doorbell in state {state:?}"));
+    match qp.state {
+        // A doorbell that rang before the command that reset the QP may be worked on after it.
+        QpState::Reset => return,
+        state @ (QpState::Init | QpState::ReadyToReceive) => {
+            return hca.violation(bus, format_args!("QP {qpn:#x}: send doorbell in state {state:?}"));
+        }
+        _ => {}
     }
     let producer = match qp.read_dbr(bus) {
         Ok((_, producer)) => producer,
@@ -99,6 +104,13 @@ pub fn doorbell(hca: &mut Hca, bus: &mut dyn Bus, qpn: u32, _wqe: Option<&[u8]>)
             return hca.dma_fault(bus, fault, format_args!("reading the doorbell record of QP {qpn:#x}"));
         }
     };
+    if let Some(&[_, high, low, ..]) = wqe
+        && u16::from_be_bytes([high, low]).wrapping_sub(producer) < 0x8000
+    {
+        let index = u16::from_be_bytes([high, low]);
+        let why = format_args!("QP {qpn:#x}: BlueFlame write of WQE {index} before the doorbell record counted it");
+        return hca.violation(bus, why);
+    }
     // Blocks are free again when their WQE has completed.
     let oldest = match qp.transport.flow.as_ref().and_then(|flow| flow.requester.ops.front()) {
         Some(op) => op.wqe.index,
@@ -315,9 +327,12 @@ fn poll_in_error(hca: &mut Hca, bus: &mut dyn Bus) -> bool {
 
 /// Hands a frame to the link, or takes it in at once if it is for this very port.
 fn deliver(hca: &mut Hca, bus: &mut dyn Bus, path: &Path, frame: Frame) {
-    if path.loopback {
-        hca.transport.rx.push_back(frame);
-        return;
+    match path.to {
+        To::OwnPort => return hca.transport.rx.push_back(frame),
+        To::Group if packet::group(&path.route).is_some_and(|gid| hca.multicast.contains_key(&gid)) => {
+            hca.transport.rx.push_back(frame.clone());
+        }
+        To::Group | To::Link => {}
     }
     if let Route::Ib { lrh, .. } = &path.route
         && lrh.vl != packet::MANAGEMENT_VL
@@ -344,14 +359,31 @@ fn try_frame(hca: &mut Hca, bus: &mut dyn Bus, bytes: &[u8]) -> Result<(), Count
     frame.check_icrc().map_err(|_| Counter::IcrcError)?;
     let repr = &frame.repr;
     packet::check_port(hca, repr)?;
-    let qpn = match repr.bth.dest_qp {
+    match repr.bth.dest_qp {
         0 if hca.special_qp(0).is_none() => {
             sma::receive(hca, bus, &frame);
-            return Ok(());
+            Ok(())
         }
-        special @ (0 | 1) => hca.special_qp(special).ok_or(Counter::NoSuchQp)?,
-        qpn => qpn,
-    };
+        special @ (0 | 1) => {
+            let qpn = hca.special_qp(special).ok_or(Counter::NoSuchQp)?;
+            take_packet(hca, bus, qpn, &frame)
+        }
+        packet::MULTICAST_QPN => {
+            let group = packet::group(&repr.route).and_then(|gid| hca.multicast.get(&gid)).cloned();
+            for qpn in group.ok_or(Counter::Multicast)? {
+                if let Err(counter) = take_packet(hca, bus, qpn, &frame) {
+                    hca.transport.counters.count(counter);
+                }
+            }
+            Ok(())
+        }
+        qpn => take_packet(hca, bus, qpn, &frame),
+    }
+}
+
+/// Hands a packet to its QP, if it is one that the QP takes.
+fn take_packet(hca: &mut Hca, bus: &mut dyn Bus, qpn: u32, frame: &wire::frame::Frame<'_>) -> Result<(), Counter> {
+    let repr = &frame.repr;
     let operation = repr.bth.opcode.operation().ok_or(Counter::MalformedFrame)?;
     let qp = hca.qps.get(&qpn).ok_or(Counter::NoSuchQp)?;
     let flow = qp.transport.flow.as_deref().ok_or(Counter::QpNotReady)?;
@@ -374,7 +406,7 @@ fn try_frame(hca: &mut Hca, bus: &mut dyn Bus, bytes: &[u8]) -> Result<(), Count
         return Err(Counter::PkeyViolation);
     }
     if flow.is_datagram() {
-        with_flow(hca, bus, qpn, |hca, bus, flow| datagram::take(hca, bus, flow, &frame));
+        with_flow(hca, bus, qpn, |hca, bus, flow| datagram::take(hca, bus, flow, frame));
         return Ok(());
     }
     if !matches!(flow.state, QpState::Init) && !flow.path.is_some_and(|path| path.is_from_peer(&repr.route)) {

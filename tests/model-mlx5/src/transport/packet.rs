@@ -37,9 +37,23 @@ pub struct Path {
     pub route: Route,
     /// Partition.
     pub pkey: u16,
-    /// The destination is this very port.
-    pub loopback: bool,
+    /// Who gets them.
+    pub to: To,
 }
+
+/// Who gets a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum To {
+    /// Somebody on the link.
+    Link,
+    /// This very port.
+    OwnPort,
+    /// All members of a group, here and there.
+    Group,
+}
+
+/// Destination QP of multicast packets.
+pub const MULTICAST_QPN: u32 = 0xff_ffff;
 
 /// Fields that a QP context and an address vector write in different places.
 struct Address {
@@ -102,11 +116,11 @@ impl Path {
             Service::Qp0 => DEFAULT_PKEY,
             _ => pkey_of(&hca.port, qp).unwrap_or(DEFAULT_PKEY),
         };
-        let (route, loopback) = match hca.config.link {
+        let (route, to) = match hca.config.link {
             LinkKind::InfiniBand => ib_route(&hca.port, qp.service, address)?,
             LinkKind::Ethernet => roce_route(&hca.port, qp.qpn, address)?,
         };
-        Some(Self { route, pkey, loopback })
+        Some(Self { route, pkey, to })
     }
 
     /// Whether the other end of this path sent a packet with that route.
@@ -149,7 +163,7 @@ fn vlan(eth: &ethernet::Repr) -> Option<u16> {
     eth.vlan.map(|tci| tci & 0xfff).filter(|&id| id != 0)
 }
 
-fn ib_route(port: &Port, service: Service, address: &Address) -> Option<(Route, bool)> {
+fn ib_route(port: &Port, service: Service, address: &Address) -> Option<(Route, To)> {
     let path_bits = u16::from(address.path_bits) & ((1 << port.lmc) - 1);
     let lrh = lrh::Repr {
         vl: if service == Service::Qp0 { MANAGEMENT_VL } else { 0 },
@@ -169,14 +183,20 @@ fn ib_route(port: &Port, service: Service, address: &Address) -> Option<(Route, 
             ..Default::default()
         }),
     };
-    Some((Route::Ib { lrh, grh }, is_own_lid(port, lrh.dlid)))
+    let to = match lrh.dlid {
+        PERMISSIVE_LID => To::Link,
+        MULTICAST_LID.. => To::Group,
+        lid if is_own_lid(port, lid) => To::OwnPort,
+        _ => To::Link,
+    };
+    Some((Route::Ib { lrh, grh }, to))
 }
 
 fn is_own_lid(port: &Port, lid: u16) -> bool {
     port.lid != 0 && lid >> port.lmc == port.lid >> port.lmc
 }
 
-fn roce_route(port: &Port, qpn: u32, address: &Address) -> Option<(Route, bool)> {
+fn roce_route(port: &Port, qpn: u32, address: &Address) -> Option<(Route, To)> {
     let source = port.roce.get(address.gid_index).filter(|entry| entry.gid != [0; 16])?;
     let eth = ethernet::Repr {
         dst: address.mac,
@@ -213,7 +233,12 @@ fn roce_route(port: &Port, qpn: u32, address: &Address) -> Option<(Route, bool)>
         (ROCE_V2, None) => Route::RoceV2Ipv6 { eth, ip: ipv6, src_port },
         _ => Route::RoceV1 { eth, grh: grh::Repr { traffic_class: address.traffic_class, ..ipv6 } },
     };
-    Some((route, is_own_mac(port, &address.mac)))
+    let to = match address.mac {
+        mac if mac[0] & 1 != 0 => To::Group,
+        mac if is_own_mac(port, &mac) => To::OwnPort,
+        _ => To::Link,
+    };
+    Some((route, to))
 }
 
 fn is_own_mac(port: &Port, mac: &[u8; 6]) -> bool {
@@ -291,6 +316,9 @@ pub fn check_port(hca: &Hca, repr: &Repr) -> Result<(), Counter> {
         return Err(Counter::TransportVersion);
     }
     let port = &hca.port;
+    if repr.bth.dest_qp == MULTICAST_QPN && mac(&repr.route).is_some_and(|mac| mac[0] & 1 != 0) {
+        return Ok(());
+    }
     let ours = match &repr.route {
         Route::Ib { lrh, grh } => {
             let management = lrh.vl == MANAGEMENT_VL;
@@ -302,7 +330,7 @@ pub fn check_port(hca: &Hca, repr: &Repr) -> Result<(), Counter> {
             }
             match lrh.dlid {
                 PERMISSIVE_LID => management,
-                MULTICAST_LID.. => return Err(Counter::Multicast),
+                MULTICAST_LID.. => repr.bth.dest_qp == MULTICAST_QPN && grh.is_some(),
                 lid => is_own_lid(port, lid) && grh.is_none_or(|grh| port.gids.contains(&grh.dst)),
             }
         }
@@ -311,6 +339,24 @@ pub fn check_port(hca: &Hca, repr: &Repr) -> Result<(), Counter> {
         Route::RoceV2Ipv6 { eth, ip, .. } => has_address(port, eth, &ip.dst, |entry| entry.version == ROCE_V2),
     };
     if ours { Ok(()) } else { Err(Counter::WrongDestinationAddress) }
+}
+
+/// Destination MAC.
+const fn mac(route: &Route) -> Option<[u8; 6]> {
+    match route {
+        Route::Ib { .. } => None,
+        Route::RoceV1 { eth, .. } | Route::RoceV2Ipv4 { eth, .. } | Route::RoceV2Ipv6 { eth, .. } => Some(eth.dst),
+    }
+}
+
+/// The group that a multicast packet is for.
+pub fn group(route: &Route) -> Option<[u8; 16]> {
+    match route {
+        Route::Ib { grh, .. } => grh.map(|grh| grh.dst),
+        Route::RoceV1 { grh, .. } => Some(grh.dst),
+        Route::RoceV2Ipv6 { ip, .. } => Some(ip.dst),
+        Route::RoceV2Ipv4 { ip, .. } => Some(gid_of(&ip.dst)),
+    }
 }
 
 fn has_address(port: &Port, eth: &ethernet::Repr, gid: &[u8; 16], version: impl Fn(&RoceAddress) -> bool) -> bool {

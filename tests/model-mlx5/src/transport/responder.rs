@@ -10,6 +10,7 @@ use bareverbs::wire::{
 };
 use bareverbs_harness::model::Bus;
 use bareverbs_mlx5_prm::{
+    context::mkc,
     cqe::{Syndrome, opcode, rqpn},
     wqe::recv_opcode,
 };
@@ -404,16 +405,15 @@ fn take_recv(hca: &mut Hca, bus: &mut dyn Bus, flow: &mut Flow, repr: &Repr) -> 
     Ok((recv::take(hca, bus, flow, from).ok_or(Refusal::NotReady)?, shared))
 }
 
-/// SEND with invalidate: the key must be the sender's to use, and one that may be invalidated.
+/// SEND with invalidate: the key must be the QP's to use, and one that the other side may invalidate.
 fn invalidate(hca: &mut Hca, flow: &Flow, rkey: u32) -> Result<(), Refusal> {
-    let pd = flow.pd;
-    match hca.mkeys.table.get_mut(&(rkey >> 8)).filter(|mkey| mkey.key == rkey && mkey.pd == pd && !mkey.free) {
-        Some(mkey) => {
-            mkey.free = true;
-            Ok(())
-        }
-        None => Err(Refusal::Access(Counter::RespInvalidateErrors)),
-    }
+    let (pd, qpn) = (flow.pd, flow.qpn);
+    let mkey = hca.mkeys.table.get_mut(&(rkey >> 8)).filter(|mkey| {
+        let usable = mkey.key == rkey && !mkey.free && mkey.pd == pd && mkey.qpn.is_none_or(|bound| bound == qpn);
+        usable && mkc::EN_RINVAL.is_set(&mkey.raw)
+    });
+    mkey.ok_or(Refusal::Access(Counter::RespInvalidateErrors))?.free = true;
+    Ok(())
 }
 
 fn read(hca: &mut Hca, flow: &mut Flow, repr: &Repr, psn: Psn) -> Result<(), Refusal> {

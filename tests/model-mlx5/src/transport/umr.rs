@@ -1,13 +1,175 @@
-//! UMR WQEs: memory keys changed by the send queue.
+//! UMR WQEs: the send queue changes memory keys. Fast registration, local invalidation and memory windows are made of
+//! it. PRM: "User-Mode Memory Registration".
 
 use bareverbs_harness::model::Bus;
-use bareverbs_mlx5_prm::cqe::Syndrome;
+use bareverbs_mlx5_prm::{
+    context::mkc,
+    cqe::Syndrome,
+    field::Field,
+    wqe::{DataSeg, UmrCtrlSeg, mkey_mask, umr},
+};
+use zerocopy::FromBytes;
 
-use super::{flow::Flow, wqe::Wqe};
-use crate::hca::Hca;
+use super::{data, flow::Flow, wqe::Wqe};
+use crate::{
+    hca::Hca,
+    mr::{self, Access, Mkey, Translation},
+    qp::Service,
+};
 
-/// Executes a UMR WQE. The capability is not advertised, so a driver that posts one is wrong.
+/// Fields of the context by their bit in the mask. What only concerns the order of PCIe transactions changes nothing here.
+const FIELDS: &[(u64, Field)] = &[
+    (mkey_mask::PAGE_SIZE, mkc::LOG_PAGE_SIZE),
+    (mkey_mask::PD, mkc::PD),
+    (mkey_mask::EN_RINVAL, mkc::EN_RINVAL),
+    (mkey_mask::KEY, mkc::MKEY_7_0),
+    (mkey_mask::QPN, mkc::QPN),
+    (mkey_mask::LR, mkc::LR),
+    (mkey_mask::LW, mkc::LW),
+    (mkey_mask::RR, mkc::RR),
+    (mkey_mask::RW, mkc::RW),
+    (mkey_mask::A, mkc::A),
+    (mkey_mask::FREE, mkc::FREE),
+    (mkey_mask::SMALL_FENCE, mkc::SMALL_FENCE_ON_RDMA_READ_RESPONSE),
+    (mkey_mask::RELAXED_ORDERING_WRITE, mkc::RELAXED_ORDERING_WRITE),
+    (mkey_mask::RELAXED_ORDERING_READ, mkc::RELAXED_ORDERING_READ),
+];
+
+/// Bit of the flags: fail if the key is bound to another QP (rdma-core, `mlx5dv.h`: `..._CHECK_QPN`).
+const CHECK_QPN: u8 = 1 << 3;
+
+/// Executes a UMR WQE.
 pub fn execute(hca: &mut Hca, bus: &mut dyn Bus, flow: &Flow, wqe: &Wqe) -> Result<(), Syndrome> {
-    hca.violation(bus, format_args!("QP {:#x}, send WQE {}: UMR is not supported", flow.qpn, wqe.index));
-    Err(Syndrome::LocalQpOperation)
+    change(hca, bus, flow, wqe).map_err(|(syndrome, why)| {
+        let (qpn, index, key) = (flow.qpn, wqe.index, wqe.general_id);
+        hca.violation(bus, format_args!("QP {qpn:#x}, send WQE {index}: UMR of key {key:#x}: {why}"));
+        syndrome
+    })
+}
+
+type Failure = (Syndrome, &'static str);
+
+/// A WQE that is wrong in itself.
+const fn malformed(why: &'static str) -> Failure {
+    (Syndrome::LocalQpOperation, why)
+}
+
+/// A WQE that does not suit the key.
+const fn refused(why: &'static str) -> Failure {
+    (Syndrome::MwBind, why)
+}
+
+fn change(hca: &mut Hca, bus: &mut dyn Bus, flow: &Flow, wqe: &Wqe) -> Result<(), Failure> {
+    let (control, rest) =
+        UmrCtrlSeg::read_from_prefix(&wqe.inline).map_err(|_| malformed("no room for the UMR control segment"))?;
+    let (context, rest) =
+        rest.split_first_chunk::<{ mkc::SIZE }>().ok_or(malformed("no room for the key's context"))?;
+    let index = wqe.general_id >> 8;
+    let mkey = hca.mkeys.table.get(&index).cloned().ok_or(refused("there is no such key"))?;
+    let mask = control.mkey_mask.get();
+    check(flow, &mkey, control.flags, mask)?;
+
+    let mut raw = mkey.raw;
+    for (_, field) in FIELDS.iter().filter(|(bit, _)| mask & bit != 0) {
+        field.set(&mut raw, field.get(context));
+    }
+    if mask & mkey_mask::START_ADDR != 0 {
+        mkc::START_ADDR.set(&mut raw, mkc::START_ADDR.get(context));
+    }
+    if mask & mkey_mask::LEN != 0 {
+        mkc::LEN.set(&mut raw, mkc::LEN.get(context));
+        mkc::LENGTH64.set(&mut raw, mkc::LENGTH64.get(context));
+    }
+    let octowords = u32::from(control.klm_octowords.get());
+    if octowords > mkey.octowords {
+        return Err(refused("more translation than the key has room for"));
+    }
+    if control.translation_offset.get() != 0 || control.translation_offset_47_16.get() != 0 {
+        return Err(malformed("a translation offset is not supported"));
+    }
+    let entries = match (octowords, control.flags & umr::INLINE != 0) {
+        (0, _) => Vec::new(),
+        (_, true) => {
+            let entries = rest.get(..octowords as usize * 16);
+            entries.ok_or(malformed("the inline translation is longer than the WQE"))?.to_vec()
+        }
+        (_, false) => pointed_to(hca, bus, flow, rest, octowords)?,
+    };
+    let changed = rebuild(hca, &mkey, raw, &entries)?;
+    hca.mkeys.table.insert(index, changed);
+    Ok(())
+}
+
+/// Whether this WQE may change this key.
+fn check(flow: &Flow, mkey: &Mkey, flags: u8, mask: u64) -> Result<(), Failure> {
+    let known = FIELDS.iter().fold(mkey_mask::START_ADDR | mkey_mask::LEN, |all, (bit, _)| all | bit);
+    if mask & !known != 0 {
+        return Err(malformed("the mask names fields that are not supported"));
+    }
+    if !mkey.umr {
+        return Err(refused("the key does not allow UMR"));
+    }
+    if mkey.pd != flow.pd && flow.service != Service::Umr {
+        return Err(refused("the key is of another protection domain"));
+    }
+    if flags & umr::CHECK_NOT_FREE != 0 && !mkey.free {
+        return Err(refused("the key is not free"));
+    }
+    if flags & umr::CHECK_FREE != 0 && mkey.free {
+        return Err(refused("the key is free"));
+    }
+    if flags & CHECK_QPN != 0 && mkey.qpn.is_some_and(|qpn| qpn != flow.qpn) {
+        return Err(refused("the key is bound to another QP"));
+    }
+    Ok(())
+}
+
+/// A translation that lies in memory.
+fn pointed_to(hca: &mut Hca, bus: &mut dyn Bus, flow: &Flow, rest: &[u8], octowords: u32) -> Result<Vec<u8>, Failure> {
+    let (seg, _) =
+        DataSeg::read_from_prefix(rest).map_err(|_| malformed("no room for the translation's data segment"))?;
+    let mut entries = vec![0; octowords as usize * 16];
+    let len = seg.byte_count.get() as usize;
+    if len < entries.len() {
+        return Err(malformed("the translation's data segment is too short"));
+    }
+    let (key, va) = (seg.lkey.get(), seg.addr.get());
+    data::read(hca, bus, flow.user(), key, va, Access::LOCAL_READ, &mut entries)
+        .map_err(|_| (Syndrome::LocalProtection, "the translation cannot be read"))?;
+    Ok(entries)
+}
+
+/// The key with a new context and, if it is not empty, a new translation.
+fn rebuild(hca: &Hca, old: &Mkey, raw: [u8; mkc::SIZE], entries: &[u8]) -> Result<Mkey, Failure> {
+    let pd = mkc::PD.get(&raw);
+    if !hca.pds.contains_key(&pd) {
+        return Err(refused("there is no such protection domain"));
+    }
+    let (start, len) = (mkc::START_ADDR.get(&raw), mkc::LEN.get(&raw));
+    if len != 0 && start.checked_add(len - 1).is_none() {
+        return Err(refused("the region wraps around"));
+    }
+    let translation = match &old.translation {
+        kept if entries.is_empty() => kept.clone(),
+        Translation::Pages { .. } => {
+            let log_page = mkc::LOG_PAGE_SIZE.get(&raw);
+            mr::pages(&hca.pages, log_page, start, len, entries)
+                .map_err(|_| refused("the pages do not suit the region"))?
+        }
+        Translation::Keys(_) => Translation::Keys(mr::klms(entries)),
+        Translation::Physical | Translation::Null => return Err(refused("the key has no translation")),
+    };
+    Ok(Mkey {
+        key: old.key & !0xff | mkc::MKEY_7_0.get(&raw),
+        free: mkc::FREE.is_set(&raw),
+        pd,
+        qpn: Some(mkc::QPN.get(&raw)).filter(|&qpn| qpn != mkc::QPN_ANY),
+        access: mr::access(&raw),
+        start,
+        len: (!mkc::LENGTH64.is_set(&raw)).then_some(len),
+        translation,
+        octowords: old.octowords,
+        umr: old.umr,
+        raw,
+    })
 }

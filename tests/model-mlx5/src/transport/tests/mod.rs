@@ -2,9 +2,12 @@
 
 mod errors;
 mod faults;
+mod keys;
+mod multicast;
 mod rc;
 mod rig;
 mod roce;
 mod srq;
 mod unreliable;
 mod world;
+mod xrc;

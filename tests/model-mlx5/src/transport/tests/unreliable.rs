@@ -22,13 +22,13 @@ const UC: Setup = Setup {
     gid_index: 2,
     grh: false,
 };
-const UD: Setup = Setup { service: Service::Ud, mtu: 1024, ..UC };
+pub const UD: Setup = Setup { service: Service::Ud, mtu: 1024, ..UC };
 
 /// The Q_Key of the rig's QPs.
-const QKEY: u32 = 0x1111_2222;
+pub const QKEY: u32 = 0x1111_2222;
 
 /// An address vector towards a host, 48 bytes as the PRM has them.
-fn av(w: &World, host: usize, qpn: u32, qkey: u32, setup: &Setup) -> Vec<u8> {
+pub fn av(w: &World, host: usize, qpn: u32, qkey: u32, setup: &Setup) -> Vec<u8> {
     let peer = w.hosts[host].peer(qpn, setup);
     let mut av = vec![0; 48];
     av[..4].copy_from_slice(&qkey.to_be_bytes());
