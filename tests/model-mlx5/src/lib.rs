@@ -15,6 +15,7 @@ pub mod cmd;
 pub mod command;
 pub mod config;
 pub mod cq;
+pub mod damage;
 pub mod eq;
 pub mod fault;
 pub mod hca;

@@ -1,0 +1,195 @@
+//! Random workloads by seed: the mlx5 driver on two modelled HCAs, links with faults included.
+
+use anyhow::{Context, Result, anyhow, bail, ensure};
+use bareverbs::{Device, Gid, GidEntry, GidType, Mtu, PortNum, RawMemory};
+use bareverbs_conformance::workload::{Plan, Shape, Stats, run};
+use bareverbs_harness::{Faults, Function, World, model::LinkKind};
+use bareverbs_mlx5::{Config, Mlx5};
+use bareverbs_model_mlx5::{Hca, HcaConfig};
+use clap::Parser;
+use indicatif::ProgressBar;
+use std::{
+    alloc::{Layout, alloc_zeroed, dealloc},
+    panic::{AssertUnwindSafe, catch_unwind},
+    path::PathBuf,
+    ptr::NonNull,
+    time::Duration,
+};
+
+/// Runs random workloads by seed and compares with a reference: every request completes exactly once and in order,
+/// data and guard bytes are right, nothing leaks, no DMA goes astray.
+#[derive(Parser)]
+struct Args {
+    /// The first seed.
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+    /// How many seeds.
+    #[arg(long, default_value_t = 1)]
+    count: u64,
+    /// Write the frames of the (last) run to a file.
+    #[arg(long)]
+    pcap: Option<PathBuf>,
+    /// Say what each seed does.
+    #[arg(short, long)]
+    verbose: bool,
+}
+
+fn main() -> Result<()> {
+    let args = Args::parse();
+    let bar = ProgressBar::new(args.count);
+    let mut total = Total::default();
+    for seed in args.seed..args.seed + args.count {
+        // The world ends a run that waits for ever with a panic.
+        let result = catch_unwind(AssertUnwindSafe(|| one(seed, &args)));
+        let result = result.unwrap_or_else(|panic| {
+            let text = panic.downcast_ref::<String>().cloned().unwrap_or_else(|| "panic".into());
+            Err(anyhow!("{text}"))
+        });
+        let done = result.with_context(|| format!("seed {seed} (again with: workload --seed {seed} -v)"))?;
+        total.add(&done);
+        bar.inc(1);
+    }
+    bar.finish_and_clear();
+    println!(
+        "seeds {}..{}: {} requests, {} bytes, {} on links with faults, {} frames ({} lost, {} doubled, {} reordered)",
+        args.seed,
+        args.seed + args.count,
+        total.requests,
+        total.bytes,
+        total.faulty,
+        total.frames,
+        total.lost,
+        total.doubled,
+        total.reordered,
+    );
+    // The plain line that test runners read.
+    println!("{} passed, 0 failed", args.count);
+    Ok(())
+}
+
+#[derive(Default)]
+struct Total {
+    requests: usize,
+    bytes: usize,
+    faulty: usize,
+    frames: u64,
+    lost: u64,
+    doubled: u64,
+    reordered: u64,
+}
+
+impl Total {
+    fn add(&mut self, done: &Done) {
+        self.requests += done.stats.requests;
+        self.bytes += done.stats.bytes;
+        self.faulty += usize::from(done.faults != Faults::NONE);
+        self.frames += done.frames;
+        self.lost += done.lost;
+        self.doubled += done.doubled;
+        self.reordered += done.reordered;
+    }
+}
+
+struct Done {
+    stats: Stats,
+    faults: Faults,
+    frames: u64,
+    lost: u64,
+    doubled: u64,
+    reordered: u64,
+}
+
+/// The faults of a seed: three of four links have some.
+fn faults(seed: u64) -> Faults {
+    let none = Faults::NONE;
+    match seed % 8 {
+        0 | 1 => none,
+        2 => Faults { loss: 0.01, ..none },
+        3 => Faults { duplicate: 0.02, ..none },
+        4 => Faults { reorder: 0.02, ..none },
+        5 => Faults { delay: 0.02, delay_by: Duration::from_micros(200), ..none },
+        6 => Faults { corrupt: 0.01, ..none },
+        _ => Faults { loss: 0.005, duplicate: 0.01, reorder: 0.01, delay: 0.005, ..none },
+    }
+}
+
+fn one(seed: u64, args: &Args) -> Result<Done> {
+    let link = if (seed / 8).is_multiple_of(2) { LinkKind::InfiniBand } else { LinkKind::Ethernet };
+    let faults = faults(seed);
+    let mut builder = World::builder().seed(seed).faults(faults).write_combining(!(seed / 16).is_multiple_of(2));
+    if let Some(path) = &args.pcap {
+        builder = builder.capture(link, path)?;
+    }
+    let world = builder.build();
+    let functions = [0, 1].map(|n| {
+        let config = match link {
+            LinkKind::InfiniBand => HcaConfig::infiniband(n),
+            LinkKind::Ethernet => HcaConfig::ethernet(n),
+        };
+        world.plug(Box::new(Hca::new(config)))
+    });
+    let devices = [open(&functions[0], link)?, open(&functions[1], link)?];
+    let mtu = devices[0].query_port(PortNum(1))?.active_mtu;
+    let shape = Shape { lossy: faults != Faults::NONE, ..Shape::default() };
+    let plan = Plan::new(seed, &shape, &devices[0].attributes(), Mtu::min(mtu, Mtu::B4096));
+    if args.verbose {
+        println!("seed {seed}: {link:?}, {faults:?}");
+        for pair in &plan.pairs {
+            println!("  {:?} srq {:?} depth {}/{}", pair.kind, pair.srq, pair.send_depth, pair.recv_depth);
+        }
+    }
+    let mut buffers = Buffers::default();
+    let stats = run(devices, &plan, |len| buffers.take(len))?;
+    let counters = world.links().into_iter().map(|(_, _, c)| c);
+    let (mut frames, mut lost, mut doubled, mut reordered) = (0, 0, 0, 0);
+    for c in counters {
+        frames += c.sent;
+        lost += c.lost;
+        doubled += c.duplicated;
+        reordered += c.reordered;
+    }
+    for (n, function) in functions.iter().enumerate() {
+        ensure!(function.dma_faults().is_empty(), "HCA {n}: {:?}", function.dma_faults());
+        ensure!(function.violations().is_empty(), "HCA {n}: {:?}", function.violations());
+        let left = (function.dma_outstanding(), function.state_outstanding());
+        ensure!(left == (0, 0), "HCA {n}: (DMA, state) memory not given back: {left:?}");
+    }
+    Ok(Done { stats, faults, frames, lost, doubled, reordered })
+}
+
+fn open(function: &Function, link: LinkKind) -> Result<Mlx5<Function>> {
+    let device = Mlx5::open(function.clone(), Config::default())?;
+    if link == LinkKind::Ethernet {
+        let mac = device.query_port(PortNum(1))?.mac;
+        let entry = GidEntry { gid: Gid::link_local(mac), kind: GidType::RoceV2, mac, vlan: None };
+        device.set_gid(PortNum(1), 0, &entry)?;
+    }
+    if device.attributes().phys_port_cnt != 1 {
+        bail!("one port is expected");
+    }
+    Ok(device)
+}
+
+/// Memory of one run, given back at its end.
+#[derive(Default)]
+struct Buffers(Vec<(NonNull<u8>, Layout)>);
+
+impl Buffers {
+    fn take(&mut self, len: usize) -> RawMemory {
+        let layout = Layout::from_size_align(len.max(1), 64).expect("a length of memory");
+        // SAFETY: the layout is not empty.
+        let ptr = NonNull::new(unsafe { alloc_zeroed(layout) }).expect("memory");
+        self.0.push((ptr, layout));
+        // SAFETY: the memory lives until the end of the run, when all regions are gone; nobody else has it.
+        unsafe { RawMemory::new(NonNull::slice_from_raw_parts(ptr, len)) }
+    }
+}
+
+impl Drop for Buffers {
+    fn drop(&mut self) {
+        for (ptr, layout) in self.0.drain(..) {
+            // SAFETY: allocated in `take` with this layout, freed once.
+            unsafe { dealloc(ptr.as_ptr(), layout) };
+        }
+    }
+}

@@ -1,0 +1,11 @@
+//! What every verbs provider must do, whatever its home.
+//!
+//! Written against the traits alone, so that it runs on each driver: in a process, in an image, over VFIO.
+#![no_std]
+
+extern crate alloc;
+
+pub mod arena;
+pub mod connect;
+pub mod pattern;
+pub mod workload;
