@@ -5,9 +5,12 @@
 
 // --- entry points of the driver, one function each: post_send, post_recv, post_srq_recv, poll, service ---
 
-use bareverbs::{Completion, CompletionQueue, Device, QueuePair, RecvWr, SendWr, SharedReceiveQueue};
+use bareverbs::{
+    AhAttr, Completion, CompletionQueue, CqInit, Destroy, Device, Error, GidEntry, MemoryRegion, Notify, PortNum,
+    QpAttr, QpCap, QpInit, QpType, QueuePair, RawMemory, RecvWr, RegionInit, SendWr, SharedReceiveQueue, SrqAttr,
+};
 use bareverbs_hal::{Bar, Dma, DmaBuffer, HalError, MapAccess, Mapping, PciAddress, PciFunction, Platform, Segment};
-use bareverbs_mlx5::{Local, Mlx5};
+use bareverbs_mlx5::{Config, Local, Mlx5};
 use core::{
     alloc::Layout,
     ptr::NonNull,
@@ -134,6 +137,57 @@ pub unsafe extern "C" fn poll(cq: &mut <Dev as Device>::Cq, out: *mut Completion
 #[unsafe(no_mangle)]
 pub extern "C" fn service(device: &Dev) -> bool {
     matches!(device.service(), Ok(Some(_)))
+}
+
+/// From reset to ready and back.
+#[unsafe(no_mangle)]
+pub extern "C" fn open_and_close(config: &Config) -> bool {
+    Dev::open(Unknown, *config).is_ok()
+}
+
+/// The control verbs.
+#[unsafe(no_mangle)]
+pub extern "C" fn control(device: &Dev, ah: &AhAttr, attr: &QpAttr, entry: &GidEntry, cap: &QpCap, n: u32) -> bool {
+    let verbs = || {
+        device.query_port(PortNum(n as u8))?;
+        device.query_gid(ah.port, n as u8)?;
+        device.set_gid(ah.port, n as u8, entry)?;
+        device.query_pkey(ah.port, n as u16)?;
+        device.address_handle(ah)?;
+        device.reserved_lkey()?;
+        let pd = device.alloc_pd()?;
+        let range = core::ptr::slice_from_raw_parts_mut(hal_word() as *mut u8, hal_word());
+        let memory = NonNull::new(range).ok_or(Error::Unsupported("null"))?;
+        let memory = unsafe { RawMemory::new(memory) };
+        let region = RegionInit { access: attr.access, iova: Some(hal_word() as u64) };
+        let mr = device.register(&pd, memory, region)?;
+        let mut cq = device.create_cq(&CqInit { entries: n, ..CqInit::default() })?;
+        cq.resize(n)?;
+        cq.moderate(n as u16, Duration::from_micros(n.into()))?;
+        cq.request_notify(Notify::Any)?;
+        let mut srq = device.create_srq(&pd, &SrqAttr { max_wr: n, max_sge: n, limit: 0 })?;
+        srq.set_limit(n)?;
+        let srq_attr = srq.query()?;
+        let init = QpInit {
+            kind: QpType::Rc,
+            send_cq: &cq,
+            recv_cq: &cq,
+            srq: (srq_attr.limit == n).then_some(&srq),
+            cap: *cap,
+            signal_all: false,
+            context: 0,
+        };
+        let mut qp = device.create_qp(&pd, &init)?;
+        qp.modify(attr)?;
+        qp.query()?;
+        mr.deregister()?;
+        qp.destroy()?;
+        srq.destroy()?;
+        cq.destroy()?;
+        pd.destroy()?;
+        Ok::<(), Error>(())
+    };
+    verbs().is_ok()
 }
 
 // --- wire formats: whatever the bytes are, a frame is read and written without a panic ---

@@ -210,7 +210,7 @@ impl CommandQueue {
         pages: &PageList<'_>,
         output_len: usize,
     ) -> Result<Pending, Error> {
-        self.turn = (self.turn + 1) % (self.slots - 1);
+        self.turn = if self.turn + 2 < self.slots { self.turn + 1 } else { 0 };
         self.post(hal, Lane::Ordinary, opcode, op_mod, fixed, pages, output_len)
     }
 

@@ -14,7 +14,17 @@ use std::process::Command;
 const UNDEFINED: &str = "bareverbs_panic_is_reachable";
 
 /// What the data path consists of: each a function that the library exports.
-const ENTRY_POINTS: &[&str] = &["post_send", "post_recv", "post_srq_recv", "poll", "service", "wire_parse", "wire_emit"];
+const ENTRY_POINTS: &[&str] = &[
+    "post_send",
+    "post_recv",
+    "post_srq_recv",
+    "poll",
+    "service",
+    "open_and_close",
+    "control",
+    "wire_parse",
+    "wire_emit",
+];
 
 const PANIC_HANDLER: &str = "
 unsafe extern \"C\" { fn bareverbs_panic_is_reachable() -> !; }
