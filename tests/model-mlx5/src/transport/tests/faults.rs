@@ -59,7 +59,7 @@ fn traffic(seed: u64, link: bareverbs_harness::model::LinkKind, faults: Faults) 
                 assert_eq!(w.hosts[0].get(at, len as usize), want, "seed {seed}");
             }
             _ => {
-                let original = u64::from_be_bytes(w.hosts[0].get(at, 8).try_into().unwrap());
+                let original = u64::from_le_bytes(w.hosts[0].get(at, 8).try_into().unwrap());
                 assert_eq!(original, before, "seed {seed}: atomic {n}");
                 before += n;
             }
