@@ -178,7 +178,12 @@ impl Control {
             }
             hal.relax();
         }
-        self.queue()?.finish(hal, pending, out)
+        let result = self.queue()?.finish(hal, pending, out);
+        if let Err(e @ Error::BadAnswer { .. }) = result {
+            // Nobody knows what the device did: it may have taken the memory that the command named.
+            self.fail(e);
+        }
+        result
     }
 
     /// Runs a command that destroys the object of this number.

@@ -551,3 +551,28 @@ fn shared_handles_work_from_many_threads() {
     world.stop().unwrap();
     assert_clean(&function);
 }
+
+/// With signed answers a broken one ends the device: nobody knows what it did.
+#[test]
+fn broken_signatures_are_seen_where_they_were_asked_for() {
+    let rule =
+        CommandRule { opcode: Some(Opcode::CREATE_MKEY), skip: 0, times: 1, fault: CommandFault::WrongSignature };
+    for signatures in [false, true] {
+        let faults = Faults { commands: vec![rule], ..Faults::default() };
+        let config = Config { signatures, ..Config::default() };
+        let bench = Bench::with(HcaConfig { faults, ..HcaConfig::infiniband(0) }, config);
+        let pd = bench.device.alloc_pd().unwrap();
+        let result = bench.device.register(&pd, memory(100), Access::LOCAL_WRITE).map_err(|r| r.error);
+        let error = Error::BadAnswer { opcode: Opcode::CREATE_MKEY.0, why: "signature" };
+        match signatures {
+            false => drop(result.expect("nobody looks")),
+            true => {
+                assert_eq!(result.map(|_| ()), Err(error));
+                assert_eq!(bench.device.service(), Ok(Some(Event::DeviceFatal(error))));
+            }
+        }
+        let Bench { device, function, .. } = bench;
+        drop((pd, device));
+        assert_clean(&function);
+    }
+}
