@@ -38,6 +38,8 @@ pub struct Flow {
     pub path: Option<Path>,
     /// Partition.
     pub pkey: u16,
+    /// XRC domain.
+    pub xrcd: u32,
     /// Q_Key of datagrams.
     pub qkey: u32,
     /// What datagrams say where they come from.
@@ -85,6 +87,7 @@ impl Flow {
             max_len: 0,
             path: None,
             pkey: 0,
+            xrcd: 0,
             qkey: 0,
             source_qpn: 0,
             max_rd_atomic: 0,
@@ -116,7 +119,8 @@ impl Flow {
         self.mtu = qp.mtu();
         self.max_len = 1 << qp.get(qpc::LOG_MSG_MAX);
         self.path = if self.is_datagram() { None } else { Path::of_qp(hca, qp) };
-        self.pkey = super::packet::pkey_of(&hca.port, qp).unwrap_or(0);
+        self.pkey = super::packet::pkey_of(&hca.port, qp);
+        self.xrcd = qp.get(qpc::XRCD);
         self.qkey = qp.get(qpc::Q_KEY);
         self.source_qpn = match (self.service, qp.get(qpc::DETH_SQPN)) {
             (Service::Qp0, _) => 0,

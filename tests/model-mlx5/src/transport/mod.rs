@@ -334,10 +334,8 @@ fn deliver(hca: &mut Hca, bus: &mut dyn Bus, path: &Path, frame: Frame) {
         }
         To::Group | To::Link => {}
     }
-    if let Route::Ib { lrh, .. } = &path.route
-        && lrh.vl != packet::MANAGEMENT_VL
-        && hca.port.state != PortState::Active
-    {
+    let management = matches!(path.route, Route::Ib { lrh, .. } if lrh.vl == packet::MANAGEMENT_VL);
+    if !management && hca.port.state != PortState::Active {
         return hca.transport.counters.count(Counter::PortNotActive);
     }
     hca.send(bus, frame);

@@ -57,6 +57,7 @@ pub const MULTICAST_QPN: u32 = 0xff_ffff;
 
 /// Fields that a QP context and an address vector write in different places.
 struct Address {
+    force_loopback: bool,
     gid_index: usize,
     has_grh: bool,
     gid: [u8; 16],
@@ -78,6 +79,7 @@ impl Path {
         let dscp = qp.path(ads::DSCP) as u8;
         let traffic_class = if ethernet && dscp != 0 { dscp << 2 } else { qp.path(ads::TCLASS) as u8 };
         let address = Address {
+            force_loopback: qp.path(ads::FL) != 0,
             gid_index: qp.path(ads::SRC_ADDR_INDEX) as usize,
             has_grh: qp.path(ads::GRH) != 0,
             gid: qp.path_gid(),
@@ -97,6 +99,7 @@ impl Path {
         let grh = av.grh_gid_fl.get();
         let sl = av.stat_rate_sl & 0xf;
         let address = Address {
+            force_loopback: av.fl_mlid & 0x80 != 0,
             gid_index: (grh >> 20 & 0xff) as usize,
             has_grh: wqe::av_has_grh(av),
             gid: av.rgid,
@@ -112,14 +115,12 @@ impl Path {
     }
 
     fn new(hca: &Hca, qp: &Qp, address: &Address) -> Option<Self> {
-        let pkey = match qp.service {
-            Service::Qp0 => DEFAULT_PKEY,
-            _ => pkey_of(&hca.port, qp).unwrap_or(DEFAULT_PKEY),
-        };
+        let pkey = pkey_of(&hca.port, qp);
         let (route, to) = match hca.config.link {
             LinkKind::InfiniBand => ib_route(&hca.port, qp.service, address)?,
             LinkKind::Ethernet => roce_route(&hca.port, qp.qpn, address)?,
         };
+        let to = if address.force_loopback { To::OwnPort } else { to };
         Some(Self { route, pkey, to })
     }
 
@@ -148,9 +149,11 @@ impl Path {
     }
 }
 
-/// The partition key that a QP uses.
-pub fn pkey_of(port: &Port, qp: &Qp) -> Option<u16> {
-    port.pkeys.get(qp.path(ads::PKEY_INDEX) as usize).copied()
+/// The partition key that a QP uses; QP0 has none.
+pub fn pkey_of(port: &Port, qp: &Qp) -> u16 {
+    let index = qp.path(ads::PKEY_INDEX) as usize;
+    let entry = port.pkeys.get(index).filter(|_| qp.service != Service::Qp0);
+    entry.copied().unwrap_or(DEFAULT_PKEY)
 }
 
 /// Whether two partition keys let their owners talk: the same partition, and not limited members both (IBA 10.9.3).

@@ -105,10 +105,10 @@ fn pieces<'a>(segments: impl Iterator<Item = &'a [u8]>) -> Vec<Piece> {
         .collect()
 }
 
-/// CQ and user index of completions of receives taken from an SRQ that has its own (XRC).
-pub fn shared_completion(hca: &Hca, srqn: u32) -> Option<(u32, u32)> {
+/// CQ and user index of completions of receives from an XRC SRQ of this domain.
+pub fn shared_completion(hca: &Hca, srqn: u32, domain: u32) -> Option<(u32, u32)> {
     match hca.srqs.get(&srqn)?.kind {
-        SrqKind::Xrc { cqn, user_index, .. } => Some((cqn, user_index)),
-        SrqKind::Rmp => None,
+        SrqKind::Xrc { xrcd, cqn, user_index } if xrcd == domain => Some((cqn, user_index)),
+        _ => None,
     }
 }

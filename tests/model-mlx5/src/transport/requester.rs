@@ -1,5 +1,8 @@
 //! The requester: executes send WQEs in order, cuts messages into packets, keeps what is not acknowledged yet and sends
 //! it again where it must (IBA 9.7.3, 9.7.6, 9.8, 9.9).
+//!
+//! End-to-end credits (IBA 9.7.7.2) are given by the responder and not obeyed here: who sends without a credit learns the
+//! same from an RNR NAK.
 
 use std::{collections::VecDeque, time::Duration};
 

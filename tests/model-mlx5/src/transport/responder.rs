@@ -396,7 +396,7 @@ fn take_recv(hca: &mut Hca, bus: &mut dyn Bus, flow: &mut Flow, repr: &Repr) -> 
         return Ok(taken);
     }
     let (from, shared) = match repr.ext.xrceth {
-        Some(xrc) => (ReceiveFrom::Srq(xrc.srqn), recv::shared_completion(hca, xrc.srqn)),
+        Some(xrc) => (ReceiveFrom::Srq(xrc.srqn), recv::shared_completion(hca, xrc.srqn, flow.xrcd)),
         None => (flow.receive_from, None),
     };
     if flow.service == Service::Xrc && shared.is_none() {

@@ -61,9 +61,17 @@ fn the_sender_chooses_the_queue() {
 }
 
 #[test]
-fn a_queue_that_is_not_xrc_is_an_invalid_request() {
+fn a_queue_that_is_not_of_the_domain_is_an_invalid_request() {
     let mut w = World::connected(InfiniBand, &XRC);
     let srqn = w.hosts[1].create_srq(3);
+    w.hosts[0].post_send(A, SEND, SIGNALED, 0, &[xrc_seg(srqn), data_seg(DATA, 8, KEY)].concat());
+    w.run();
+    assert_eq!(w.hosts[0].polls(0)[0].syndrome, 0x12);
+    // Nor is one of another domain.
+    let mut w = World::connected(InfiniBand, &XRC);
+    let srqn = w.hosts[1].create_srq(3);
+    let cqn = w.hosts[1].cqns[1];
+    w.hosts[1].hca.srqs.get_mut(&srqn).unwrap().kind = SrqKind::Xrc { xrcd: 8, cqn, user_index: 0 };
     w.hosts[0].post_send(A, SEND, SIGNALED, 0, &[xrc_seg(srqn), data_seg(DATA, 8, KEY)].concat());
     w.run();
     assert_eq!(w.hosts[0].polls(0)[0].syndrome, 0x12);
