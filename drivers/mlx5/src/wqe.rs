@@ -311,8 +311,8 @@ mod tests {
                     cursor.inline_bytes(0, &source[..len / 3]);
                     cursor.inline_bytes(len / 3, &source[len / 3..len]);
                 }
-                for i in 0..len {
-                    assert_eq!(ring.0[expect(i)], source[i], "segment {segment}, byte {i} of {len}");
+                for (i, byte) in source[..len].iter().enumerate() {
+                    assert_eq!(ring.0[expect(i)], *byte, "segment {segment}, byte {i} of {len}");
                 }
                 assert_eq!(ring.0[expect(len)], 0xee, "nothing behind the end");
                 assert_eq!(ring.0[segment * DS..][..4], (INLINE | len as u32).to_be_bytes());
