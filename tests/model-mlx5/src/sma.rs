@@ -165,6 +165,7 @@ fn node_info(hca: &Hca) -> node_info::Repr {
 pub fn initial_port_info() -> port_info::Repr {
     port_info::Repr {
         gid_prefix: 0xfe80_0000_0000_0000,
+        capability_mask: CAPABILITY_MASK,
         link_down_default_state: 2,
         link_width_enabled: 0b11,
         link_speed_enabled: 0b111,
@@ -184,7 +185,6 @@ fn port_info(hca: &Hca) -> port_info::Repr {
         sm_lid: port.sm_lid,
         master_sm_sl: port.sm_sl,
         lmc: port.lmc,
-        capability_mask: CAPABILITY_MASK,
         local_port: 1,
         // 1x and 4x; SDR to QDR, FDR and EDR; the link runs at 4x EDR.
         link_width_supported: 0b11,

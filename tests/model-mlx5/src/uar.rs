@@ -13,7 +13,7 @@ use crate::{
     command::Call,
     cq, eq,
     hca::{BAR_SIZE, Hca},
-    qp::qpc,
+    qp::{Qp, qpc},
     refusal::{Outcome, Refused, require},
     transport,
 };
@@ -159,5 +159,23 @@ fn send(hca: &mut Hca, bus: &mut dyn Bus, uar: u32, bytes: &[u8]) {
         return hca.violation(bus, format_args!("doorbell for QP {qpn:#x} in UAR {uar:#x} instead of {own:#x}"));
     }
     let wqe = (bytes.len() >= 64).then_some(bytes);
+    if let Some(wqe) = wqe
+        && let Some(why) = differs(qp, bus, wqe)
+    {
+        return hca.violation(bus, format_args!("QP {qpn:#x}: {why}"));
+    }
     transport::doorbell(hca, bus, qpn, wqe);
+}
+
+/// What is wrong with a WQE in a BlueFlame register: it has to be the one in the send queue.
+fn differs(qp: &Qp, bus: &mut dyn Bus, wqe: &[u8]) -> Option<String> {
+    let index = (crate::ring::read_dword(wqe, 0) >> 8) as u16;
+    let block = u32::from(index) & qp.sq.blocks.checked_sub(1)?;
+    let mut queued = vec![0; wqe.len()];
+    qp.sq.memory.read(bus, u64::from(block) * 64, &mut queued).ok()?;
+    // Only the WQE itself counts, not what a copy in units of 64 bytes brings behind it.
+    let len = (wqe[7] as usize & 0x3f) * 16;
+    let len = len.min(wqe.len());
+    let at = queued.iter().zip(wqe).take(len).position(|(q, w)| q != w)?;
+    Some(format!("BlueFlame brought another WQE {index} than the send queue holds, from byte {at:#x}"))
 }

@@ -1,5 +1,6 @@
 //! The vport of an InfiniBand port: its context, GIDs and P_Keys; and the state of any vport.
 
+use bareverbs::wire::port_info::cap;
 use bareverbs_harness::model::{Bus, LinkKind};
 use bareverbs_mlx5_prm::{
     cmd::Status,
@@ -8,6 +9,7 @@ use bareverbs_mlx5_prm::{
         query_hca_vport_pkey as query_pkey, query_vport_state,
     },
     context::hca_vport_context as ctx,
+    field::Field,
 };
 
 use crate::{
@@ -17,9 +19,12 @@ use crate::{
     refusal::{Outcome, Refused, require},
 };
 
-/// PortInfo's capability mask: traps, SL mapping, system image GUID, extended speeds, communication management, client
-/// reregistration.
-pub const CAPABILITY_MASK: u32 = 0x0201_4842;
+/// PortInfo's capability mask as the card begins with it.
+pub const CAPABILITY_MASK: u32 =
+    cap::IS_SL_MAPPING_SUPPORTED | cap::IS_EXTENDED_SPEEDS_SUPPORTED | cap::IS_CLIENT_REREGISTRATION_SUPPORTED;
+/// What the host's software offers, and says so.
+const SETTABLE: u32 =
+    cap::IS_SM | cap::IS_CM_SUPPORTED | cap::IS_DEVICE_MGMT_SUPPORTED | cap::IS_VENDOR_CLASS_SUPPORTED;
 
 /// All entries of a table.
 const ALL: u32 = 0xffff;
@@ -48,7 +53,8 @@ pub fn query_context(hca: &mut Hca, _bus: &mut dyn Bus, call: &mut Call) -> Outc
         (ctx::VPORT_STATE_POLICY, ctx::policy::FOLLOW),
         (ctx::PORT_STATE, port.state as u32),
         (ctx::VPORT_STATE, port.state as u32),
-        (ctx::CAP_MASK1, CAPABILITY_MASK),
+        (ctx::CAP_MASK1, port.info.capability_mask),
+        (ctx::CAP_MASK1_FIELD_SELECT, SETTABLE),
         (ctx::LID, port.lid.into()),
         (ctx::LMC, port.lmc.into()),
         (ctx::SUBNET_TIMEOUT, port.info.subnet_timeout.into()),
@@ -66,12 +72,19 @@ pub fn query_context(hca: &mut Hca, _bus: &mut dyn Bus, call: &mut Call) -> Outc
     Ok(())
 }
 
-/// MODIFY_HCA_VPORT_CONTEXT: nothing of the own vport can be changed without a virtual switch.
+/// MODIFY_HCA_VPORT_CONTEXT: of the own vport only the capability mask's bits that software answers for; the rest takes a
+/// virtual switch.
 pub fn modify_context(hca: &mut Hca, _bus: &mut dyn Bus, call: &mut Call) -> Outcome {
     own(hca, call.input)?;
-    let selected = ctx::FIELD_SELECT.at(modify::HCA_VPORT_CONTEXT).get(call.input);
-    let why = format_args!("fields {selected:#x} of the own vport cannot be changed").to_string();
-    Err(Refused::quiet(Status::BadParameter, 0x0d03, why))
+    let given = |field: Field| field.at(modify::HCA_VPORT_CONTEXT).get(call.input);
+    let (selected, bits) = (given(ctx::FIELD_SELECT), given(ctx::CAP_MASK1_FIELD_SELECT));
+    if selected != 0 || bits & !SETTABLE != 0 {
+        let why = format!("fields {selected:#x}, capability bits {bits:#x} of the own vport cannot be changed");
+        return Err(Refused::quiet(Status::BadParameter, 0x0d03, why));
+    }
+    let mask = &mut hca.port.info.capability_mask;
+    *mask = *mask & !bits | given(ctx::CAP_MASK1) & bits;
+    Ok(())
 }
 
 /// The asked rows of a table of `len` rows of `size` bytes.
