@@ -11,6 +11,7 @@ mod gates;
 mod guest;
 mod judges;
 mod linux;
+mod linux_cases;
 mod shell;
 mod test;
 mod tools;

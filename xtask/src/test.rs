@@ -55,6 +55,10 @@ const GROUPS: &[Group] = &[
     ("wire-formats", Host, wire::formats),
     ("wire-examples", Host, examples::wire),
     ("linux-boot", Qemu, linux::boot),
+    ("linux-ib-6.1", Qemu, linux::ib_old_kernel),
+    ("linux-ib", Qemu, linux::ib),
+    ("linux-ib-two-guests", Qemu, linux::ib_two_guests),
+    ("linux-ib-iommu", Qemu, linux::ib_iommu),
 ];
 
 /// What a group works with.

@@ -3,6 +3,7 @@
 use super::{Bench, Tally};
 use crate::guest::Suite;
 use crate::linux::{self, Options};
+use crate::linux_cases;
 use anyhow::{Result, ensure};
 
 /// The machinery itself: both kernels boot, output and exit status of a command arrive, guests reach each other.
@@ -29,4 +30,24 @@ fn reach_each_other(bench: &Bench) -> Result<()> {
     let outcome = linux::run(bench.workspace, &bench.shell, &options, |_, _| {})?;
     ensure!(outcome.statuses == [1, 2], "guests do not reach each other: {:?}", outcome.output);
     Ok(())
+}
+
+/// Every InfiniBand tool between two cards of a guest.
+pub fn ib(bench: &Bench) -> Result<Tally> {
+    linux_cases::run(bench, "ib.sh", Options { hcas: 2, ..Options::default() })
+}
+
+/// The same model under the kernel of Debian 12.
+pub fn ib_old_kernel(bench: &Bench) -> Result<Tally> {
+    linux_cases::run(bench, "ib_smoke.sh", Options { hcas: 2, suite: Suite::Bookworm, ..Options::default() })
+}
+
+/// Between the cards of two guests.
+pub fn ib_two_guests(bench: &Bench) -> Result<Tally> {
+    linux_cases::run(bench, "ib_smoke.sh", Options { guests: 2, ..Options::default() })
+}
+
+/// Behind a virtual IOMMU that maps and unmaps all the time.
+pub fn ib_iommu(bench: &Bench) -> Result<Tally> {
+    linux_cases::run(bench, "ib_smoke.sh", Options { hcas: 2, iommu: true, ..Options::default() })
 }

@@ -1,0 +1,62 @@
+# Sourced by the jobs. Every check prints one line: "case NAME: passed", or "case NAME: FAILED" after what was said.
+
+port=18600
+
+# Waits until somebody listens on a TCP port of this guest, ten seconds at most.
+listening() {
+  for _ in $(seq 200); do
+    [ -n "$(ss -Hltn "sport = :$1")" ] && return
+    sleep 0.05
+  done
+}
+
+# verdict NAME STATUS FILE...: the status of a case, and what was said if it is not 0.
+verdict() {
+  local name=$1 status=$2
+  shift 2
+  if [ "$status" = 0 ]; then
+    echo "case $name: passed"
+  else
+    for file; do sed "s/^/    ${file##*/}: /" "$file" | tail -n 25; done
+    echo "case $name: FAILED"
+  fi
+}
+
+# alone NAME COMMAND: the command ends with 0.
+alone() {
+  timeout 120 bash -c "$2" >/tmp/alone 2>&1
+  verdict "$1" $? /tmp/alone
+}
+
+# pair NAME COMMAND [CLIENT-ONLY ARGUMENTS]: server on mlx5_0, client on mlx5_1 of one guest, which the prefixes
+# $SERVER and $CLIENT may put into namespaces; in two guests each has its mlx5_0.
+pair() {
+  local name=$1 command=$2 extra=${3:-}
+  port=$((port + 1))
+  if [ -z "$PEER" ]; then
+    timeout 120 $SERVER $command -d mlx5_0 -p $port >/tmp/server 2>&1 &
+    local server=$!
+    $SERVER_WAIT listening $port
+    timeout 120 $CLIENT $command -d mlx5_1 -p $port $extra ${ADDRESS:-localhost} >/tmp/client 2>&1
+    local status=$?
+    wait $server || status=1
+    verdict "$name" $status /tmp/server /tmp/client
+  elif [ "$GUEST" = 1 ]; then
+    timeout 120 $command -d mlx5_0 -p $port >/tmp/server 2>&1
+    verdict "$name" $? /tmp/server
+  else
+    # The other guest may not listen yet; it is asked until it does.
+    for _ in $(seq 100); do
+      timeout 120 $command -d mlx5_0 -p $port $extra $PEER >/tmp/client 2>&1
+      local status=$?
+      grep -qi "couldn't connect\|connection refused\|failed to connect" /tmp/client || break
+      sleep 0.1
+    done
+    verdict "$name" $status /tmp/client
+  fi
+}
+
+# Prints what the kernel complained about, for the judge.
+kernel_log() {
+  dmesg --level=emerg,alert,crit,err,warn --notime | sed 's/^/kernel: /'
+}
