@@ -221,7 +221,8 @@ impl Mkeys {
                         continue;
                     }
                     let n = left.min(bytes - skip);
-                    out.extend(self.walk(key, user, addr + skip, n, access, depth + 1)?);
+                    let at = addr.checked_add(skip).ok_or(KeyFault::OutOfRange)?;
+                    out.extend(self.walk(key, user, at, n, access, depth + 1)?);
                     skip = 0;
                     left -= n;
                     if left == 0 {
@@ -316,7 +317,8 @@ pub fn access(ctx: &[u8]) -> Access {
 pub fn pages(ledger: &PageLedger, log_page: u32, start: u64, len: u64, entries: &[u8]) -> Outcome<Translation> {
     require(log_page >= 12, Status::BadParameter, 0x0507, format_args!("pages of 2^{log_page} bytes"))?;
     let size = 1u64 << log_page;
-    let needed = ((start & (size - 1)) + len).div_ceil(size) as usize;
+    let last = (start & (size - 1)).checked_add(len).unwrap_or(u64::MAX);
+    let needed = last.div_ceil(size) as usize;
     require(
         entries.len() / 8 >= needed,
         Status::BadParameter,
@@ -326,7 +328,8 @@ pub fn pages(ledger: &PageLedger, log_page: u32, start: u64, len: u64, entries: 
     let pages: Vec<u64> =
         (0..needed).map(|i| read_qword(entries, i * 8) & !(mkc::mtt::READ | mkc::mtt::WRITE)).collect();
     for &page in &pages {
-        require(page % 4096 == 0, Status::BadParameter, 0x0509, format_args!("page at {page:#x} is not aligned"))?;
+        let fits = page.is_multiple_of(4096) && page.checked_add(size).is_some();
+        require(fits, Status::BadParameter, 0x0509, format_args!("page at {page:#x} is not aligned"))?;
         let firmwares = ledger.touches(page, size);
         require(!firmwares, Status::BadParameter, 0x050a, format_args!("page at {page:#x} belongs to firmware"))?;
     }
