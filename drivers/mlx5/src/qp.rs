@@ -130,6 +130,9 @@ impl<H: PciFunction, P: Policy> Qp<H, P> {
         if !hca.attr.has(init.kind) {
             return Err(Error::Unsupported("this type of QP"));
         }
+        if srq.is_some() && init.kind == QpType::Uc {
+            return Err(Error::Unsupported("an SRQ on a UC QP"));
+        }
         let shape = Shape::new(hca, init.kind, &init.cap, srq.is_some())?;
         let memory = Memory::new(hca, &shape)?;
         let counted = hca.control.with(|control| {

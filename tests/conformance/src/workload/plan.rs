@@ -113,7 +113,8 @@ impl Plan {
         let pairs = (0..pairs)
             .map(|_| {
                 let kind = kind(rng, device);
-                let srq = core::array::from_fn(|_| device.max_srq > 0 && below(rng, 3) == 0);
+                let shared = device.max_srq > 0 && kind != QpType::Uc;
+                let srq = core::array::from_fn(|_| shared && below(rng, 3) == 0);
                 let longest = if kind == QpType::Ud { longest.min(mtu.bytes() as usize) } else { longest };
                 let n = 1 + below(rng, (shape.requests / pairs) as u64) as usize;
                 let requests = core::array::from_fn(|_| {
