@@ -38,7 +38,9 @@ impl Default for Connection {
             mtu: Mtu::B1024,
             psn: [Psn::new(0xff_fffe), Psn::new(0x12_3456)],
             rd_atomic: 4,
-            timeout: AckTimeout::at_least(Duration::from_micros(500)),
+            // Longer than the modelled link needs for the longest answer: a shorter one uses up retries on a long READ
+            // whose answer is still under way.
+            timeout: AckTimeout::at_least(Duration::from_millis(16)),
             retry_cnt: RetryCount::MAX,
             rnr_retry: RetryCount::MAX,
             min_rnr_timer: RnrTimer::at_least(Duration::from_micros(40)),

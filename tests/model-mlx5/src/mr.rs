@@ -327,10 +327,15 @@ pub fn pages(ledger: &PageLedger, log_page: u32, start: u64, len: u64, entries: 
     )?;
     let pages: Vec<u64> =
         (0..needed).map(|i| read_qword(entries, i * 8) & !(mkc::mtt::READ | mkc::mtt::WRITE)).collect();
+    let mut from = start & (size - 1);
+    let mut left = len;
     for &page in &pages {
         let fits = page.is_multiple_of(4096) && page.checked_add(size).is_some();
         require(fits, Status::BadParameter, 0x0509, format_args!("page at {page:#x} is not aligned"))?;
-        let firmwares = ledger.touches(page, size);
+        // A large page reaches beyond the region; only what lies inside is ever accessed.
+        let inside = left.min(size - from);
+        let firmwares = ledger.touches(page + from, inside);
+        (from, left) = (0, left - inside);
         require(!firmwares, Status::BadParameter, 0x050a, format_args!("page at {page:#x} belongs to firmware"))?;
     }
     Ok(Translation::Pages { pages, log_page })

@@ -5,7 +5,7 @@ use bareverbs::{Device, Gid, GidEntry, GidType, Mtu, PortNum, RawMemory};
 use bareverbs_conformance::workload::{Plan, Shape, Stats, run};
 use bareverbs_harness::{Faults, Function, World, model::LinkKind};
 use bareverbs_mlx5::{Config, Mlx5};
-use bareverbs_model_mlx5::{Hca, HcaConfig};
+use bareverbs_model_mlx5::{Hca, HcaConfig, damage};
 use clap::Parser;
 use indicatif::ProgressBar;
 use std::{
@@ -29,6 +29,9 @@ struct Args {
     /// Write the frames of the (last) run to a file.
     #[arg(long)]
     pcap: Option<PathBuf>,
+    /// Damage payloads behind the back of every checksum: the run must fail.
+    #[arg(long)]
+    damage: bool,
     /// Say what each seed does.
     #[arg(short, long)]
     verbose: bool,
@@ -121,6 +124,10 @@ fn one(seed: u64, args: &Args) -> Result<Done> {
         builder = builder.capture(link, path)?;
     }
     let world = builder.build();
+    if args.damage {
+        world.set_corruptor(Box::new(damage::payload));
+        world.set_faults(Faults { corrupt_payload: 0.05, ..faults });
+    }
     let functions = [0, 1].map(|n| {
         let config = match link {
             LinkKind::InfiniBand => HcaConfig::infiniband(n),
@@ -175,11 +182,15 @@ fn open(function: &Function, link: LinkKind) -> Result<Mlx5<Function>> {
 struct Buffers(Vec<(NonNull<u8>, Layout)>);
 
 impl Buffers {
+    /// Memory at an offset in its page that is the same in each run of a seed.
     fn take(&mut self, len: usize) -> RawMemory {
-        let layout = Layout::from_size_align(len.max(1), 64).expect("a length of memory");
+        let offset = self.0.len() * 648 % 4096;
+        let layout = Layout::from_size_align(offset + len.max(1), 4096).expect("a length of memory");
         // SAFETY: the layout is not empty.
         let ptr = NonNull::new(unsafe { alloc_zeroed(layout) }).expect("memory");
         self.0.push((ptr, layout));
+        // SAFETY: the layout has room for the offset.
+        let ptr = unsafe { ptr.add(offset) };
         // SAFETY: the memory lives until the end of the run, when all regions are gone; nobody else has it.
         unsafe { RawMemory::new(NonNull::slice_from_raw_parts(ptr, len)) }
     }

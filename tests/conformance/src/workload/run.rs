@@ -11,7 +11,7 @@ use crate::{
 use alloc::{collections::BTreeMap, format, string::String, vec::Vec};
 use bareverbs::{
     Access, Completion, CompletionQueue, CqInit, Destroy, Device, Error, Event, Memory, MemoryRegion, PollError, Psn,
-    QpCap, QpInit, QpType, QueuePair, SrqAttr,
+    QpCap, QpInit, QpType, QueuePair, RegionInit, SrqAttr,
 };
 use core::fmt;
 use oorandom::Rand64;
@@ -86,9 +86,16 @@ pub fn run<D: Device, M: Memory>(
     let mut sides = Vec::new();
     for (i, device) in devices.iter().enumerate() {
         let all = Access::LOCAL_WRITE | Access::REMOTE_WRITE | Access::REMOTE_READ | Access::REMOTE_ATOMIC;
-        let data = device.register(&pds[i], buffer(room.data[i]), Access::LOCAL_WRITE)?;
-        let window = device.register(&pds[i], buffer(room.window[i]), all)?;
-        let receive = device.register(&pds[i], buffer(room.receive[i]), Access::LOCAL_WRITE)?;
+        // Addresses of the plan's own, so that a seed means the same bytes on the link every time.
+        let mut register = |len, access| {
+            let memory = buffer(len);
+            let offset = memory.range().cast::<u8>().as_ptr() as u64 % 4096;
+            let iova = Some(below(rng, 1 << 40) << 12 | offset);
+            device.register(&pds[i], memory, RegionInit { access, iova })
+        };
+        let data = register(room.data[i], Access::LOCAL_WRITE)?;
+        let window = register(room.window[i], all)?;
+        let receive = register(room.receive[i], Access::LOCAL_WRITE)?;
         let shared = plan.pairs.iter().any(|p| p.srq[i]);
         let attr = SrqAttr { max_wr: room.shared, max_sge: 4, limit: 0 };
         sides.push(Side {
