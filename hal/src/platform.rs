@@ -10,7 +10,7 @@ use core::{alloc::Layout, ptr::NonNull, time::Duration};
 /// # Safety
 /// ## The implementer promises
 /// - [`state_alloc`](Self::state_alloc) gives zeroed memory of the layout, disjoint from all other live memory, valid
-///   until it is freed, unreachable for any device.
+///   until it is freed, and out of every device's reach where an IOMMU stands between.
 /// - [`now`](Self::now) never goes backwards, and advances while a caller polls it.
 /// ## The caller promises
 /// - Memory is freed once, with the layout it was asked for, on a handle of the same platform.

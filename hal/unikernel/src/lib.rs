@@ -50,3 +50,15 @@ macro_rules! entry {
         }
     };
 }
+
+/// Prints a line on the serial port.
+#[macro_export]
+macro_rules! println {
+    ($($arguments:tt)*) => {{
+        // The serial port takes all.
+        let _ = ::core::fmt::Write::write_fmt(
+            &mut $crate::serial::Serial,
+            ::core::format_args!("{}\n", ::core::format_args!($($arguments)*)),
+        );
+    }};
+}
