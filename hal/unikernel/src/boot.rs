@@ -131,17 +131,12 @@ unsafe fn start(info: *const StartInfo) -> Result<Machine, StartError> {
     unsafe { paging.load() };
     ram().for_each(|r| add(Range { start: r.start.max(FOUR_GIB), ..r }));
 
-    // The flash below 4 GiB and its neighbours are not what ends memory.
-    let ends = |low: bool| {
-        let below = |m: &Memory| m.address < if low { 0xfc00_0000 } else { u64::MAX };
-        map.iter().filter(|m| below(m)).map(|m| range(m).end).filter(|end| *end <= FOUR_GIB || !low).max().unwrap_or(0)
-    };
     Machine::new(Start {
         pool,
         paging,
         command_line,
         ram: ram_mapped,
-        taken: [ends(true), ends(false)],
+        taken: map.iter().map(range).collect(),
         rsdp: info.rsdp,
     })
 }

@@ -1,13 +1,13 @@
 //! The machine: its memory, its clock, its PCI functions.
 
 use crate::{
-    acpi::{Acpi, Ecam, Physical},
+    acpi::{Acpi, Physical},
     bars::BarInfo,
     clock::{Clock, Hpet},
     cmdline,
     config::{COMMAND, COMMAND_BUS_MASTER, COMMAND_MASK, COMMAND_MEMORY, Config, ConfigSpace, Window},
     function::Function,
-    memory::{Pool, Range},
+    memory::{Pool, Range, without},
     paging::{Kind, MapError, Paging},
     pci::{self, Enumeration, FunctionInfo, Space},
 };
@@ -111,10 +111,13 @@ pub(crate) struct Start {
     pub(crate) paging: Paging,
     pub(crate) command_line: &'static str,
     pub(crate) ram: Vec<Range, MAX_RAM>,
-    /// Where PCI may have addresses: the end of all memory and of what firmware reserved, below and above 4 GiB.
-    pub(crate) taken: [u64; 2],
+    /// What PCI may not have: all memory, and what firmware reserved.
+    pub(crate) taken: Taken,
     pub(crate) rsdp: u64,
 }
+
+/// Addresses that are taken. What does not fit is left out: a list that long comes from firmware that does all itself.
+pub(crate) type Taken = Vec<Range, 256>;
 
 /// Tables of firmware: mapped when they are read.
 struct Tables<'a>(&'a Start);
@@ -249,12 +252,16 @@ fn enumerate(start: &Start, config: &Config, acpi: &Acpi) -> Result<&'static [En
         Config::Mapped(windows) => windows.iter().map(|w| (w.segment, w.first_bus, w.last_bus)).collect(),
         Config::Ports(_) => core::iter::once((0, 0, 255)).collect(),
     };
-    let mut taken = start.taken;
+    let mut taken = start.taken.clone();
     for &(segment, first_bus, _) in &roots {
-        taken[0] = pci::highest_used(config, segment, first_bus, FOUR_GIB, taken[0]);
-        taken[1] = pci::highest_used(config, segment, first_bus, u64::MAX, taken[1]);
+        pci::used(config, segment, first_bus, &mut |range| {
+            let _ = taken.push(range);
+        });
     }
-    let [mut low, mut high] = spaces(taken, &acpi.ecam);
+    for ecam in &acpi.ecam {
+        let _ = taken.push(Range::new(ecam.base, (u64::from(ecam.last_bus) + 1) << 20));
+    }
+    let [mut low, mut high] = spaces(&taken);
     let mut count = 0;
     let mut found: Option<NonNull<Entry>> = None;
     // Bus numbers given in the first round stay in the second, which finds the same.
@@ -291,17 +298,21 @@ fn enumerate(start: &Start, config: &Config, acpi: &Acpi) -> Result<&'static [En
     Ok(found.map_or(&[], |entries| unsafe { slice::from_raw_parts(entries.as_ptr(), count) }))
 }
 
-/// Where BARs without an address can go: behind all that is taken, below 4 GiB and above.
-fn spaces(taken: [u64; 2], ecam: &[Ecam]) -> [Space; 2] {
-    let windows = ecam.iter().map(|e| e.base + ((u64::from(e.last_bus) + 1) << 20));
-    let low = windows.filter(|end| *end <= FIXED_REGISTERS).fold(taken[0], u64::max);
-    // CPUID 8000_0008h: physical address bits. The upper half of what they reach is left to what hypervisors put there.
+/// Where BARs without an address can go: the largest gaps below 4 GiB and above.
+fn spaces(taken: &[Range]) -> [Space; 2] {
+    // CPUID 8000_0008h: physical address bits.
     let bits = if __cpuid(0x8000_0000).eax >= 0x8000_0008 { __cpuid(0x8000_0008).eax & 0xff } else { 36 };
-    let high = taken[1].max(FOUR_GIB).next_multiple_of(1 << 30);
-    [
-        Space::new(Range { start: low.next_multiple_of(1 << 20), end: FIXED_REGISTERS }),
-        Space::new(Range { start: high, end: 1 << bits.clamp(33, 46) }),
-    ]
+    let low = Range { start: 16 << 20, end: FIXED_REGISTERS };
+    let high = Range { start: FOUR_GIB, end: 1 << bits.clamp(33, 46) };
+    [low, high].map(|whole| {
+        let mut largest = Range::new(0, 0);
+        without(whole, taken.iter().copied(), |gap| {
+            if gap.end - gap.start > largest.end - largest.start {
+                largest = gap;
+            }
+        });
+        Space::new(largest)
+    })
 }
 
 impl FunctionInfo {

@@ -43,7 +43,7 @@ pub(crate) struct Space {
 }
 
 impl Space {
-    /// The end of a range that no BAR which has an address lies in.
+    /// A range that nothing else has.
     pub(crate) fn new(range: Range) -> Self {
         Self { next: range.start, end: range.end }
     }
@@ -106,25 +106,20 @@ fn is_bridge(header: u32) -> bool {
     header >> 16 & 0x7f == 1
 }
 
-/// The end of the highest address that a BAR or a window below `limit` has, from `start` on.
-pub(crate) fn highest_used(config: &impl ConfigSpace, segment: u16, bus: u8, below: u64, start: u64) -> u64 {
-    let mut highest = start;
+/// Calls `each` with the memory that BARs and bridge windows have already.
+pub(crate) fn used(config: &impl ConfigSpace, segment: u16, bus: u8, each: &mut impl FnMut(Range)) {
     walk(config, segment, bus, &mut |at, header| {
         for bar in bars::read(config, at, bar_count(header)) {
             if let BarInfo::Memory { address, len, .. } = bar
                 && address != 0
-                && address < below
             {
-                highest = highest.max(address + len);
+                each(Range::new(address, len));
             }
         }
         if is_bridge(header) {
-            for window in windows(config, at).into_iter().flatten().filter(|w| w.start < below) {
-                highest = highest.max(window.end);
-            }
+            windows(config, at).into_iter().flatten().for_each(&mut *each);
         }
     });
-    highest
 }
 
 /// What a bridge forwards: its memory window and its prefetchable one, where they are open.
