@@ -44,7 +44,8 @@ const REGISTERS: &[Register] = &[
     Register {
         id: register::NODE_DESC,
         size: node_description::SIZE,
-        link: Some(LinkKind::InfiniBand),
+        // Linux reads it on Ethernet too.
+        link: None,
         read: Some(read_node_description),
         write: Some(write_node_description),
     },

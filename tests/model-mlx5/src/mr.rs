@@ -317,7 +317,7 @@ pub fn access(ctx: &[u8]) -> Access {
 pub fn pages(ledger: &PageLedger, log_page: u32, start: u64, len: u64, entries: &[u8]) -> Outcome<Translation> {
     require(log_page >= 12, Status::BadParameter, 0x0507, format_args!("pages of 2^{log_page} bytes"))?;
     let size = 1u64 << log_page;
-    let last = (start & (size - 1)).checked_add(len).unwrap_or(u64::MAX);
+    let last = (start & (size - 1)).saturating_add(len);
     let needed = last.div_ceil(size) as usize;
     require(
         entries.len() / 8 >= needed,

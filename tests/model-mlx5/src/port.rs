@@ -90,7 +90,7 @@ pub struct Port {
     pub roce_enabled: bool,
     /// Longest Ethernet frame, its header included.
     pub max_frame: u16,
-    /// Node description; InfiniBand.
+    /// Node description.
     pub description: [u8; 64],
     /// The driver wants the port up.
     pub admin_up: bool,
