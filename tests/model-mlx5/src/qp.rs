@@ -1,6 +1,6 @@
 //! Queue pairs: the context as the driver gave it, and what the transport keeps beside it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use bareverbs_harness::model::{Bus, DmaFault, LinkKind};
 pub use bareverbs_mlx5_prm::context::{ads, qpc};
@@ -79,6 +79,22 @@ pub struct SendQueue {
     pub consumer: u16,
     /// Where the doorbell said that the driver is, 16 bits; kept by the transport.
     pub producer: u16,
+    /// Index and completion flags of WQEs that BlueFlame brought: those flags count. Kept by the transport.
+    pub brought: VecDeque<(u16, u8)>,
+}
+
+impl SendQueue {
+    /// The completion flags with which BlueFlame brought the WQE of this index, if it did. Older ones are forgotten.
+    pub fn take_brought(&mut self, index: u16) -> Option<u8> {
+        while let Some(&(brought, flags)) = self.brought.front() {
+            if brought.wrapping_sub(index) > 0x8000 {
+                self.brought.pop_front();
+                continue;
+            }
+            return (brought == index).then_some(flags);
+        }
+        None
+    }
 }
 
 /// A receive queue.

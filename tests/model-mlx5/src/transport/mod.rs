@@ -60,6 +60,9 @@ use crate::{
 /// First and longest pause between two looks at the receive doorbell records of QPs in error.
 const POLL: (Duration, Duration) = (Duration::from_micros(50), Duration::from_secs(2));
 
+/// WQEs that BlueFlame brought and that are remembered at a time.
+const BROUGHT: usize = 64;
+
 /// What the transport keeps for the whole device.
 #[derive(Debug, Default)]
 pub struct Transport {
@@ -126,6 +129,10 @@ pub fn doorbell(hca: &mut Hca, bus: &mut dyn Bus, qpn: u32, wqe: Option<&[u8]>) 
         );
     }
     qp.sq.producer = producer;
+    if let Some(&[_, high, low, _, _, _, _, _, _, _, _, flags, ..]) = wqe {
+        qp.sq.brought.truncate(BROUGHT - 1);
+        qp.sq.brought.push_back((u16::from_be_bytes([high, low]), flags));
+    }
     schedule(hca, qpn);
 }
 
@@ -177,6 +184,7 @@ pub fn state_changed(hca: &mut Hca, bus: &mut dyn Bus, qpn: u32, old: QpState, n
     if new == QpState::Reset {
         qp.transport.flow = None;
         (qp.sq.consumer, qp.sq.producer, qp.rq.consumer) = (0, 0, 0);
+        qp.sq.brought.clear();
         hca.transport.timers.set(qpn, None);
         hca.transport.in_error.remove(&qpn);
         return;

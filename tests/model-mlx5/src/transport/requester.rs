@@ -183,6 +183,13 @@ pub fn send(hca: &mut Hca, bus: &mut dyn Bus, flow: &mut Flow) -> bool {
     true
 }
 
+/// A control segment, with the completion flags that BlueFlame brought.
+fn control(wqe: &[u8], flags: Option<u8>) -> [u8; 16] {
+    let mut control = *wqe.first_chunk().expect("a block");
+    control[11] = flags.unwrap_or(control[11]);
+    control
+}
+
 /// Takes the next WQE from the queue.
 fn fetch(hca: &mut Hca, bus: &mut dyn Bus, flow: &mut Flow) -> bool {
     if flow.requester.ops.len() >= MAX_OPS || flow.state != QpState::ReadyToSend {
@@ -198,13 +205,14 @@ fn fetch(hca: &mut Hca, bus: &mut dyn Bus, flow: &mut Flow) -> bool {
     let mut op = flow.requester.spare.pop().unwrap_or_default();
     let mut bytes = [0; bareverbs_mlx5_prm::wqe::MAX_DS * bareverbs_mlx5_prm::wqe::DS];
     let at = u64::from(u32::from(expect.index) & (qp.sq.blocks.wrapping_sub(1))) * BB as u64;
+    let flags = qp.sq.take_brought(expect.index);
     let mut read = |from: usize, to: usize, bytes: &mut [u8]| match bytes.get_mut(from..to) {
         Some(room) => qp.sq.memory.read(bus, at + from as u64, room),
         None => Ok(()),
     };
     let parsed = match read(0, BB, &mut bytes) {
         Err(fault) => Err(Ok(fault)),
-        Ok(()) => match op.wqe.parse_control(bytes.first_chunk().expect("a block"), &expect) {
+        Ok(()) => match op.wqe.parse_control(&control(&bytes, flags), &expect) {
             Err(malformed) => Err(Err(malformed)),
             Ok(len) => match read(BB, len, &mut bytes) {
                 Err(fault) => Err(Ok(fault)),
