@@ -152,7 +152,8 @@ impl Caps {
                 cap::ROCE.set(&mut general, 1);
                 let mut caps = vec![0; LEN];
                 roce::ROCE_VERSION.set(&mut caps, 0b101);
-                roce::L3_TYPE.set(&mut caps, 0b11);
+                // IPv4 and IPv6: bit 1 and bit 2, as Linux's device.h counts them.
+                roce::L3_TYPE.set(&mut caps, 0b110);
                 roce::R_ROCE_DEST_UDP_PORT.set(&mut caps, u32::from(port::ROCE_UDP_PORT));
                 roce::R_ROCE_MIN_SRC_UDP_PORT.set(&mut caps, 0xc000);
                 roce::R_ROCE_MAX_SRC_UDP_PORT.set(&mut caps, 0xffff);
