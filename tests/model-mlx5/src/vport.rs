@@ -30,10 +30,13 @@ const SETTABLE: u32 =
 const ALL: u32 = 0xffff;
 
 fn own(hca: &Hca, input: &[u8]) -> Outcome {
-    let ib = hca.config.link == LinkKind::InfiniBand;
-    if !ib {
+    if hca.config.link != LinkKind::InfiniBand {
         return Err(Refused::quiet(Status::BadOperation, 0x0d00, "not an InfiniBand port"));
     }
+    own_vport(input)
+}
+
+fn own_vport(input: &[u8]) -> Outcome {
     let other = query::OTHER_VPORT.is_set(input) || query::VPORT_NUMBER.get(input) != 0;
     require(!other, Status::BadParameter, 0x0d01, "there is no other vport than the own")?;
     // With one port it may be left out.
@@ -108,9 +111,9 @@ pub fn query_gids(hca: &mut Hca, _bus: &mut dyn Bus, call: &mut Call) -> Outcome
     Ok(())
 }
 
-/// QUERY_HCA_VPORT_PKEY: one or all, 4 bytes each.
+/// QUERY_HCA_VPORT_PKEY: one or all, 4 bytes each. Linux asks an Ethernet port too.
 pub fn query_pkeys(hca: &mut Hca, _bus: &mut dyn Bus, call: &mut Call) -> Outcome {
-    own(hca, call.input)?;
+    own_vport(call.input)?;
     let (pkeys, base) = (&hca.port.pkeys, query_pkey::out::PKEY);
     let range = rows(query_pkey::PKEY_INDEX.get(call.input), pkeys.len(), 4, call.out.len() - base)?;
     for (out, pkey) in call.out[base..].chunks_exact_mut(4).zip(&pkeys[range]) {
