@@ -171,7 +171,8 @@ struct Shape {
 }
 
 impl Shape {
-    fn new(o: &Options<'_>) -> Self {
+    fn new(o: &Options<'_>, mtu: Mtu) -> Self {
+        let size = o.size(mtu);
         let kind = match o.program {
             Program::UcPingpong => QpType::Uc,
             Program::UdPingpong => QpType::Ud,
@@ -180,8 +181,8 @@ impl Shape {
         let head = if kind == QpType::Ud { GRH } else { 0 };
         Self {
             kind,
-            size: o.size,
-            slot: (o.size + head).next_multiple_of(64).max(64),
+            size,
+            slot: (size + head).next_multiple_of(64).max(64),
             // Several QPs may have a message in flight each; one QP never has two.
             slots: if o.program == Program::SrqPingpong { o.rx_depth as usize } else { 1 },
             iters: o.iters,
@@ -207,12 +208,12 @@ impl<D: Device, M: Memory> Endpoint<D, M> {
         seed: u64,
         mut buffer: impl FnMut(usize) -> Option<M>,
     ) -> Result<Self, Failure> {
-        let shape = Shape::new(o);
         let port = device.query_port(o.ib_port).during("query_port")?;
+        let shape = Shape::new(o, port.active_mtu);
         if port.state != PortState::Active {
             return Err(Failure::PortNotActive(port.state));
         }
-        if shape.kind == QpType::Ud && o.size > port.active_mtu.bytes() as usize {
+        if shape.kind == QpType::Ud && shape.size > port.active_mtu.bytes() as usize {
             return Err(Failure::AboveMtu(port.active_mtu));
         }
         let ethernet = port.link_layer == LinkLayer::Ethernet;

@@ -55,8 +55,8 @@ pub struct Options<'a> {
     pub device: Option<&'a str>,
     /// Port of the device.
     pub ib_port: PortNum,
-    /// Bytes a message.
-    pub size: usize,
+    /// Bytes a message; `None` for the tool's default, see [`Options::size`].
+    pub size: Option<usize>,
     /// Path MTU.
     pub mtu: Mtu,
     /// QPs (srq_pingpong).
@@ -130,7 +130,7 @@ impl<'a> Options<'a> {
             tcp_port: 18515,
             device: None,
             ib_port: PortNum(1),
-            size: if program == Program::UdPingpong { 2048 } else { 4096 },
+            size: None,
             mtu: Mtu::B1024,
             num_qp: if program == Program::SrqPingpong { 16 } else { 1 },
             rx_depth: 500,
@@ -149,6 +149,15 @@ impl<'a> Options<'a> {
             ip: None,
             dmac: None,
             help: false,
+        }
+    }
+
+    /// Bytes a message. A datagram's default is 2,048, or what a packet holds if that is less.
+    pub fn size(&self, mtu: Mtu) -> usize {
+        match (self.size, self.program) {
+            (Some(size), _) => size,
+            (None, Program::UdPingpong) => mtu.bytes().min(2048) as usize,
+            (None, _) => 4096,
         }
     }
 
@@ -193,7 +202,7 @@ impl<'a> Options<'a> {
                 let v = value()?;
                 self.ib_port = PortNum(v.parse().map_err(|_| UsageError::Value(opt, v))?);
             }
-            Short('s') | Long("size") => self.size = number(value()?)? as usize,
+            Short('s') | Long("size") => self.size = Some(number(value()?)? as usize),
             Short('m') | Long("mtu") => {
                 let v = value()?;
                 self.mtu = number(v)
@@ -267,7 +276,7 @@ pub const USAGE: &str = "\
   -p, --port=PORT      TCP port of the exchange of addresses (default 18515)
   -d, --ib-dev=DEV     PCI address of a card on vfio-pci, or 'loopback' (default: two modelled ConnectX HCAs)
   -i, --ib-port=PORT   port of the device (default 1)
-  -s, --size=SIZE      bytes a message (default 4096; ud 2048)
+  -s, --size=SIZE      bytes a message (default 4096; ud 2048, at most the MTU)
   -m, --mtu=SIZE       path MTU (default 1024)
   -q, --num-qp=NUM     QPs (srq_pingpong; default 16)
   -r, --rx-depth=DEP   receives posted at a time (default 500)
@@ -299,7 +308,7 @@ mod tests {
     #[test]
     fn flags_are_those_of_ibv_rc_pingpong() {
         let o = parse("-n 7 -s 0x10 --mtu=4096 -r5 -c -e -g 3 -l 2 -p 99 peer --link roce --seed 5").unwrap();
-        assert_eq!((o.iters, o.size, o.mtu, o.rx_depth), (7, 16, Mtu::B4096, 5));
+        assert_eq!((o.iters, o.size, o.mtu, o.rx_depth), (7, Some(16), Mtu::B4096, 5));
         assert_eq!((o.check, o.events, o.gid_index, o.sl, o.tcp_port), (true, true, Some(3), 2, 99));
         assert_eq!((o.host, o.link, o.seed), (Some("peer"), Link::Roce, Some(5)));
     }

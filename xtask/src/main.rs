@@ -13,6 +13,7 @@ mod judges;
 mod linux;
 mod linux_cases;
 mod shell;
+mod soak;
 mod test;
 mod tools;
 mod workspace;
@@ -28,6 +29,8 @@ struct Args {
 enum Command {
     /// The gate: every group of tests, one after the other
     Test(test::Args),
+    /// The long runs, resumable; writes a dated summary into docs/soak.md
+    Soak(soak::Args),
     /// Run a command in Linux guests with modelled cards
     Linux(linux::Options),
     /// Get an outside tool and run it
@@ -37,6 +40,7 @@ enum Command {
 fn main() -> ExitCode {
     let outcome = match Args::parse().command {
         Command::Test(args) => test::main(&args),
+        Command::Soak(args) => soak::main(&args),
         Command::Linux(options) => linux::main(&options),
         Command::Tool(args) => tools::main(&args),
     };

@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 pub mod cargo;
 mod examples;
 mod linux;
+pub mod workload;
 
 #[derive(clap::Args)]
 pub struct Args {
@@ -51,6 +52,7 @@ const GROUPS: &[Group] = &[
     ("hal-bypass", Host, gates::hal_bypass::run),
     ("examples", Host, examples::run),
     ("seeds", Host, examples::seeds),
+    ("workload", Host, workload::run),
     ("wire-judges", Host, wire::self_test),
     ("wire-formats", Host, wire::formats),
     ("wire-examples", Host, examples::wire),

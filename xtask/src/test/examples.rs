@@ -72,6 +72,13 @@ pub fn run(bench: &Bench) -> Result<Tally> {
             });
         }
     }
+    // One byte damaged behind the back of every checksum: -c must see it, and end with 1.
+    for program in PINGPONGS {
+        for link in LINKS {
+            let arguments = format!("-n 1000 -s 1024 -c --link {link} --fault corrupt");
+            tally.count(refuses(&programs, program, &arguments, 1, "invalid data"));
+        }
+    }
     for home in ["-d loopback", "--link ib", "--link roce"] {
         tally.count(programs.check("devinfo", &format!("-v {home}")).map(drop));
     }
