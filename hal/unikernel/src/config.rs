@@ -12,7 +12,6 @@ pub(crate) const CLASS: u16 = 0x08;
 pub(crate) const HEADER_TYPE: u16 = 0x0c;
 pub(crate) const BAR0: u16 = 0x10;
 pub(crate) const BUSES: u16 = 0x18;
-pub(crate) const IO_WINDOW: u16 = 0x1c;
 pub(crate) const MEMORY_WINDOW: u16 = 0x20;
 pub(crate) const PREFETCHABLE_WINDOW: u16 = 0x24;
 pub(crate) const PREFETCHABLE_BASE_HIGH: u16 = 0x28;

@@ -1,23 +1,23 @@
 //! PCI enumeration: every function behind every bridge, and what firmware left undone: bus numbers, bridge windows and
 //! memory BARs. What firmware did stays as it is.
 //!
-//! Some firmware (QEMU's qboot) numbers no bus and places no BAR; most does all of it. I/O BARs are left alone: nothing
+//! Some firmware (QEMU's qboot) numbers buses and places no BAR; most does all of it. I/O BARs are left alone: nothing
 //! here uses ports.
 
 use crate::bars::{self, BarInfo};
 use crate::config::{
-    BUSES, CLASS, COMMAND, COMMAND_BUS_MASTER, COMMAND_MASK, COMMAND_MEMORY, ConfigSpace, HEADER_TYPE, ID, IO_WINDOW,
+    BUSES, CLASS, COMMAND, COMMAND_BUS_MASTER, COMMAND_MASK, COMMAND_MEMORY, ConfigSpace, HEADER_TYPE, ID,
     MEMORY_WINDOW, PREFETCHABLE_BASE_HIGH, PREFETCHABLE_LIMIT_HIGH, PREFETCHABLE_WINDOW,
 };
 use crate::memory::Range;
 use bareverbs_hal::PciAddress;
+use core::mem::replace;
 
 const MULTI_FUNCTION: u32 = 1 << 23;
 /// The granule of a bridge's memory windows.
 const WINDOW: u64 = 1 << 20;
 /// Base above limit: a window that forwards nothing.
 const CLOSED: u32 = 0x0000_fff0;
-const CLOSED_IO: u32 = 0x0000_00f0;
 
 /// A function as it was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +43,8 @@ pub(crate) struct Space {
 }
 
 impl Space {
+    const EMPTY: Self = Self { next: 0, end: 0 };
+
     /// A range that nothing else has.
     pub(crate) fn new(range: Range) -> Self {
         Self { next: range.start, end: range.end }
@@ -192,39 +194,50 @@ impl<C: ConfigSpace, F: FnMut(FunctionInfo)> Enumeration<'_, C, F> {
         let secondary = (buses >> 8) as u8;
         if secondary > at.bus {
             self.highest_bus = self.highest_bus.max((buses >> 16) as u8);
-            self.bus(secondary);
+            self.behind(at, secondary);
         } else if self.highest_bus < self.last_bus {
-            self.number(at, buses);
+            self.highest_bus += 1;
+            let secondary = self.highest_bus;
+            let config = self.config;
+            let set = |last: u8| {
+                let numbers = u32::from(last) << 16 | u32::from(secondary) << 8 | u32::from(at.bus);
+                config.write32(at, BUSES, buses & 0xff00_0000 | numbers);
+            };
+            // All numbers above lead here until it is known how many there are.
+            set(self.last_bus);
+            self.behind(at, secondary);
+            set(self.highest_bus);
         }
         // A bridge forwards for the functions behind it; whether they write to memory is decided at each of them.
         let command = self.config.read32(at, COMMAND) & COMMAND_MASK;
         self.config.write32(at, COMMAND, command | COMMAND_MEMORY | COMMAND_BUS_MASTER);
     }
 
-    /// Gives the bus behind a bridge a number, and the bridge windows around all that was placed behind it.
-    fn number(&mut self, at: PciAddress, buses: u32) {
-        self.highest_bus += 1;
-        let secondary = self.highest_bus;
-        let config = self.config;
-        let set = |last: u8| {
-            let numbers = u32::from(last) << 16 | u32::from(secondary) << 8 | u32::from(at.bus);
-            config.write32(at, BUSES, buses & 0xff00_0000 | numbers);
-        };
-        // All numbers above lead here until it is known how many there are.
-        set(self.last_bus);
-        let (low, high) = (self.low.align(WINDOW), self.high.align(WINDOW));
+    /// Enumerates the bus behind a bridge, and gives the bridge windows around what was placed there.
+    fn behind(&mut self, at: PciAddress, secondary: u8) {
+        let [memory, prefetchable] = windows(self.config, at).map(|window| window.is_some());
+        // Behind a window of firmware's there is no room of ours.
+        let low = memory.then(|| replace(&mut self.low, Space::EMPTY));
+        let high = prefetchable.then(|| replace(&mut self.high, Space::EMPTY));
+        let (low_start, high_start) = (self.low.align(WINDOW), self.high.align(WINDOW));
         self.bus(secondary);
         let (low_end, high_end) = (self.low.align(WINDOW), self.high.align(WINDOW));
-        set(self.highest_bus);
         let window = |start: u64, end: u64| {
             if start == end { CLOSED } else { (end - 1) as u32 & 0xfff0_0000 | (start >> 16) as u32 & 0xfff0 }
         };
-        let write = |offset, value| config.write32(at, offset, value);
-        write(IO_WINDOW, CLOSED_IO);
-        write(MEMORY_WINDOW, window(low, low_end));
-        write(PREFETCHABLE_WINDOW, window(high, high_end));
-        write(PREFETCHABLE_BASE_HIGH, (high >> 32) as u32);
-        write(PREFETCHABLE_LIMIT_HIGH, if high == high_end { 0 } else { ((high_end - 1) >> 32) as u32 });
+        let write = |offset, value| self.config.write32(at, offset, value);
+        match low {
+            Some(low) => self.low = low,
+            None => write(MEMORY_WINDOW, window(low_start, low_end)),
+        }
+        match high {
+            Some(high) => self.high = high,
+            None => {
+                write(PREFETCHABLE_WINDOW, window(high_start, high_end));
+                write(PREFETCHABLE_BASE_HIGH, (high_start >> 32) as u32);
+                write(PREFETCHABLE_LIMIT_HIGH, (high_end.saturating_sub(1) >> 32) as u32);
+            }
+        }
     }
 }
 

@@ -28,7 +28,6 @@ impl Fake {
         let mut bridge = Self::new(1);
         for (offset, writable) in [
             (BUSES, 0x00ff_ffff),
-            (IO_WINDOW, 0xf0f0),
             (MEMORY_WINDOW, 0xfff0_fff0),
             (PREFETCHABLE_WINDOW, 0xfff0_fff0),
             (PREFETCHABLE_BASE_HIGH, !0),
@@ -153,6 +152,32 @@ fn what_firmware_did_stays() {
     used(&machine, 0, 0, &mut |range| taken.push(range));
     assert_eq!(taken.len(), 4 + 2 * 2 + 1, "four BARs at the ends, one of a bridge, two windows of each bridge");
     assert!(taken.contains(&Range::new(0x20_4000_0000, GIB)) && taken.contains(&Range::new(0xc010_0000, WINDOW)));
+}
+
+#[test]
+fn buses_that_firmware_numbered_get_windows_too() {
+    let (numbered, expected) = (nested(), nested());
+    for (bridge, buses) in [(1, 0x0002_0100), (2, 0x0002_0201)] {
+        numbered.functions.borrow_mut()[bridge].2.registers.insert(BUSES, (buses, 0x00ff_ffff));
+    }
+    assert_eq!(numbered.enumerate(LOW, HIGH), expected.enumerate(LOW, HIGH));
+    for bridge in [1, 2] {
+        assert_eq!(numbered.register(bridge, PREFETCHABLE_WINDOW), expected.register(bridge, PREFETCHABLE_WINDOW));
+        assert_eq!(numbered.register(bridge, MEMORY_WINDOW), 0xc010_c010);
+    }
+}
+
+#[test]
+fn nothing_is_placed_behind_a_window_of_firmwares() {
+    let machine = nested();
+    machine.enumerate(LOW, HIGH);
+    for register in [BAR0, BAR0 + 4, BAR0 + 8] {
+        machine.functions.borrow_mut()[3].2.registers.get_mut(&register).unwrap().0 &= 0xf;
+    }
+    let card = machine.enumerate(LOW, HIGH)[3];
+    for n in [0, 2] {
+        assert!(matches!(card.bars[n], BarInfo::Memory { address: 0, .. }), "{card:?}");
+    }
 }
 
 #[test]
