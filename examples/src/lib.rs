@@ -11,3 +11,8 @@ pub mod home;
 pub mod options;
 pub mod pattern;
 pub mod report;
+
+/// The README's code is compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+mod readme {}
