@@ -7,6 +7,7 @@ use std::path::PathBuf;
 
 pub mod arrows;
 pub mod hal_bypass;
+pub mod instructions;
 pub mod no_alloc;
 pub mod no_panic;
 pub mod repo;

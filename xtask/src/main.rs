@@ -6,6 +6,7 @@
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
 
+mod bench;
 mod debs;
 mod gates;
 mod guest;
@@ -31,6 +32,8 @@ enum Command {
     Test(test::Args),
     /// The long runs, resumable; writes a dated summary into docs/soak.md
     Soak(soak::Args),
+    /// Measure what posting and polling cost
+    Bench(bench::Args),
     /// Run a command in Linux guests with modelled cards
     Linux(linux::Options),
     /// Get an outside tool and run it
@@ -41,6 +44,7 @@ fn main() -> ExitCode {
     let outcome = match Args::parse().command {
         Command::Test(args) => test::main(&args),
         Command::Soak(args) => soak::main(&args),
+        Command::Bench(args) => bench::main(&args),
         Command::Linux(options) => linux::main(&options),
         Command::Tool(args) => tools::main(&args),
     };

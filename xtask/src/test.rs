@@ -50,6 +50,7 @@ const GROUPS: &[Group] = &[
     ("no-alloc", Host, gates::no_alloc::run),
     ("no-panic", Host, gates::no_panic::run),
     ("hal-bypass", Host, gates::hal_bypass::run),
+    ("bench-instructions", Host, gates::instructions::run),
     ("examples", Host, examples::run),
     ("seeds", Host, examples::seeds),
     ("workload", Host, workload::run),

@@ -1,0 +1,369 @@
+//! The workload: names, rings, requests and rounds are those of the bench of libmlx5.
+//!
+//! One device, two CQs, an RC QP without and one with an SRQ, 1,024 entries each. 32 prebuilt requests and payload
+//! lines, used round robin. A post round begins with an empty ring and posts 1,024 requests (992 to the SRQ); a poll
+//! round finds 1,024 entries (960 of the SRQ, which holds 1,023) and sums first id and last status of each call.
+
+use crate::{
+    entries::{data_segment, inline_wqe, write_wqe},
+    meter::{Cost, Meter},
+    rig::{N, Rig, SRQ_ROUND},
+    verbs,
+};
+use anyhow::Result;
+use bareverbs::{Completion, Lkey, RecvWr, Rkey, SendOp, SendWr, Sge, WcOpcode, WcStatus};
+use bareverbs_mlx5::Policy;
+use std::hint::black_box;
+
+/// Requests and payload lines.
+const LINES: usize = 32;
+/// Requests a call, when posting.
+const LISTS: [usize; 3] = [1, 8, 32];
+/// Completions a call, when polling.
+const BATCHES: [usize; 3] = [1, 16, 64];
+/// Polled in a round from the SRQ: a multiple of all [`BATCHES`].
+const SRQ_POLLS: usize = 960;
+
+const LKEY: Lkey = Lkey(0x1234);
+const RKEY: Rkey = Rkey(0x4321);
+const REMOTE: u64 = 0x1000_0000;
+
+#[repr(align(64))]
+struct Line([u8; 64]);
+
+/// What is posted.
+struct Requests<'a> {
+    writes: [SendWr<'a>; LINES],
+    inlines: [SendWr<'a>; LINES],
+    receives: [RecvWr<'a>; LINES],
+}
+
+impl<'a> Requests<'a> {
+    fn new(lines: &'a [Line; LINES], sges: &'a [Sge; LINES]) -> Self {
+        let write = |i: usize| SendOp::Write { addr: REMOTE + i as u64 * 64, rkey: RKEY };
+        let element = |i: usize| std::slice::from_ref(&sges[i]);
+        Self {
+            writes: std::array::from_fn(|i| SendWr::new(write(i), element(i)).wr_id(i as u64).signaled()),
+            inlines: std::array::from_fn(|i| {
+                SendWr::inline(SendOp::Send, &lines[i].0[..32]).wr_id(i as u64).signaled()
+            }),
+            receives: std::array::from_fn(|i| RecvWr::new(i as u64, element(i))),
+        }
+    }
+}
+
+/// A case and what it cost.
+pub type Row = (String, Cost);
+
+/// Runs all cases that the meter wants; `done` is told of each.
+pub fn run<P: Policy>(meter: &mut Meter, done: &mut dyn FnMut(&Row)) -> Result<()> {
+    let lines: Box<[Line; LINES]> =
+        Box::new(std::array::from_fn(|i| Line(std::array::from_fn(|j| (i * 64 + j) as u8))));
+    let sges: [Sge; LINES] = std::array::from_fn(|i| {
+        // SAFETY: no device reads it: requests stay in the rings.
+        unsafe { Sge::from_raw(lines[i].0.as_ptr().addr() as u64, 64, LKEY) }
+    });
+    let requests = Requests::new(&lines, &sges);
+    let mut cases = Cases { meter, requests, done, sum: 0 };
+    let rig = &mut Rig::<P>::new()?;
+    cases.post_send(rig, "post_send_write", |r| &r.writes, check_writes);
+    cases.post_send(rig, "post_send_inl32", |r| &r.inlines, check_inlines);
+    cases.post_recv(rig);
+    cases.post_srq_recv(rig);
+    cases.poll_req(rig);
+    cases.poll_resp(rig);
+    cases.poll_srq(rig);
+    cases.poll_empty(rig);
+    black_box(cases.sum);
+    Ok(())
+}
+
+struct Cases<'a, 'r> {
+    meter: &'a mut Meter,
+    requests: Requests<'r>,
+    done: &'a mut dyn FnMut(&Row),
+    sum: u64,
+}
+
+/// Posts `n` requests in lists of `k`.
+#[inline(always)]
+fn post<W>(list: &[W; LINES], n: usize, k: usize, mut call: impl FnMut(&[W])) {
+    let mut left = n / k;
+    loop {
+        for chunk in list.chunks_exact(k) {
+            if left == 0 {
+                return;
+            }
+            left -= 1;
+            call(black_box(chunk));
+        }
+    }
+}
+
+impl<'r> Cases<'_, 'r> {
+    fn post_send<P: Policy>(
+        &mut self,
+        rig: &mut Rig<P>,
+        name: &str,
+        list: impl for<'a> Fn(&'a Requests<'r>) -> &'a [SendWr<'r>; LINES],
+        check: impl Fn(&Rig<P>, &Requests<'r>, u32),
+    ) {
+        let list = list(&self.requests);
+        for k in LISTS {
+            let name = format!("{name}/{k}");
+            if !self.meter.wants(&name) {
+                continue;
+            }
+            let cost = self.meter.measure(
+                rig,
+                &name,
+                N,
+                |rig| {
+                    retire_sends(rig);
+                    rig.qp.posted = rig.qp.posted.wrapping_add(N as u32);
+                },
+                |rig| post(list, N, k, |wrs| verbs::post_send(&mut rig.qp.qp, wrs).expect("room")),
+            );
+            check(rig, &self.requests, rig.qp.posted.wrapping_sub(N as u32));
+            (self.done)(&(name, cost));
+        }
+        retire_sends(rig);
+    }
+
+    fn post_recv<P: Policy>(&mut self, rig: &mut Rig<P>) {
+        for k in LISTS {
+            let name = format!("post_recv/{k}");
+            if !self.meter.wants(&name) {
+                continue;
+            }
+            let list = &self.requests.receives;
+            let mut first = true;
+            let cost = self.meter.measure(
+                rig,
+                &name,
+                N,
+                |rig| {
+                    if !std::mem::take(&mut first) {
+                        retire_receives(rig);
+                    }
+                },
+                |rig| post(list, N, k, |wrs| verbs::post_recv(&mut rig.qp.qp, wrs).expect("room")),
+            );
+            for i in 0..N {
+                assert_eq!(rig.qp.recv_bytes(i), element(&self.requests, i), "receive {i}");
+            }
+            retire_receives(rig);
+            (self.done)(&(name, cost));
+        }
+    }
+
+    fn post_srq_recv<P: Policy>(&mut self, rig: &mut Rig<P>) {
+        for k in LISTS {
+            let name = format!("post_srq_recv/{k}");
+            if !self.meter.wants(&name) {
+                continue;
+            }
+            let list = &self.requests.receives;
+            let mut first = true;
+            let cost = self.meter.measure(
+                rig,
+                &name,
+                SRQ_ROUND,
+                |rig| {
+                    if !std::mem::take(&mut first) {
+                        retire_srq_receives(rig, SRQ_ROUND);
+                    }
+                },
+                |rig| post(list, SRQ_ROUND, k, |wrs| verbs::post_srq_recv(&mut rig.srq.srq, wrs).expect("room")),
+            );
+            check_srq(rig, &self.requests);
+            retire_srq_receives(rig, SRQ_ROUND);
+            (self.done)(&(name, cost));
+        }
+    }
+
+    fn poll_req<P: Policy>(&mut self, rig: &mut Rig<P>) {
+        let list = self.requests.writes;
+        let expected = Completion { opcode: WcOpcode::Write, qpn: rig.qp.qp.qpn(), ..Completion::default() };
+        self.poll(
+            rig,
+            "poll_req",
+            N,
+            expected,
+            |rig| &mut rig.send_cq.cq,
+            |rig| {
+                post(&list, N, LINES, |wrs| verbs::post_send(&mut rig.qp.qp, wrs).expect("room"));
+                rig.qp.posted = rig.qp.posted.wrapping_add(N as u32);
+                rig.complete_sends(N);
+            },
+        );
+    }
+
+    fn poll_resp<P: Policy>(&mut self, rig: &mut Rig<P>) {
+        let list = self.requests.receives;
+        let expected = received(rig.qp.qp.qpn());
+        self.poll(
+            rig,
+            "poll_resp",
+            N,
+            expected,
+            |rig| &mut rig.recv_cq.cq,
+            |rig| {
+                post(&list, N, LINES, |wrs| verbs::post_recv(&mut rig.qp.qp, wrs).expect("room"));
+                rig.complete_receives(N);
+            },
+        );
+    }
+
+    fn poll_srq<P: Policy>(&mut self, rig: &mut Rig<P>) {
+        let list = self.requests.receives;
+        let expected = received(rig.srq_qp.qp.qpn());
+        self.poll(
+            rig,
+            "poll_srq",
+            SRQ_POLLS,
+            expected,
+            |rig| &mut rig.recv_cq.cq,
+            |rig| {
+                post(&list, SRQ_POLLS, LINES, |wrs| verbs::post_srq_recv(&mut rig.srq.srq, wrs).expect("room"));
+                rig.complete_srq_receives(SRQ_POLLS);
+            },
+        );
+    }
+
+    /// Rounds of `n` completions, which `arm` writes.
+    fn poll<P: Policy>(
+        &mut self,
+        rig: &mut Rig<P>,
+        name: &str,
+        n: usize,
+        expected: Completion,
+        cq: impl Fn(&mut Rig<P>) -> &mut bareverbs_mlx5::Cq<crate::hal::BenchHal, P>,
+        mut arm: impl FnMut(&mut Rig<P>),
+    ) {
+        for batch in BATCHES {
+            let name = format!("{name}/{batch}");
+            if !self.meter.wants(&name) {
+                continue;
+            }
+            let mut out = [Completion::default(); 64];
+            let mut sum = self.sum;
+            let cost = self.meter.measure(rig, &name, n, &mut arm, |rig| {
+                for _ in 0..n / batch {
+                    let out = &mut black_box(&mut out)[..batch];
+                    let taken = verbs::poll(cq(rig), out).expect("good entries");
+                    assert_eq!(taken, batch);
+                    sum += out[0].wr_id + out[batch - 1].status as u64;
+                }
+            });
+            self.sum = sum;
+            // All fields, of the last call.
+            for (i, completion) in out[..batch].iter().enumerate() {
+                let wr_id = ((n - batch + i) % LINES) as u64;
+                assert_eq!(*completion, Completion { wr_id, ..expected }, "{name}, completion {i}");
+            }
+            (self.done)(&(name, cost));
+        }
+    }
+
+    fn poll_empty<P: Policy>(&mut self, rig: &mut Rig<P>) {
+        let name = "poll_empty/16".to_owned();
+        if !self.meter.wants(&name) {
+            return;
+        }
+        let mut out = [Completion::default(); 16];
+        let cost = self.meter.measure(
+            rig,
+            &name,
+            N,
+            |_| (),
+            |rig| {
+                for _ in 0..N {
+                    let taken = verbs::poll(&mut rig.send_cq.cq, black_box(&mut out)).expect("no entries");
+                    assert_eq!(taken, 0);
+                }
+            },
+        );
+        (self.done)(&(name, cost));
+    }
+}
+
+use bareverbs::{Qpn, QueuePair};
+
+/// Completion of a SEND of 64 bytes that arrived.
+fn received(qpn: Qpn) -> Completion {
+    Completion {
+        opcode: WcOpcode::Recv,
+        status: WcStatus::Success,
+        byte_len: 64,
+        src_qp: Qpn::new(0x200),
+        qpn,
+        ..Completion::default()
+    }
+}
+
+/// Empties the send queue: one completion of the newest request retires all.
+fn retire_sends<P: Policy>(rig: &mut Rig<P>) {
+    if rig.qp.posted != 0 {
+        rig.complete_sends(1);
+        let mut out = [Completion::default()];
+        // Nothing is outstanding if the round before was polled.
+        let _ = verbs::poll(&mut rig.send_cq.cq, &mut out);
+    }
+}
+
+fn retire_receives<P: Policy>(rig: &mut Rig<P>) {
+    rig.complete_receives(N);
+    drain(&mut rig.recv_cq.cq, N);
+}
+
+fn retire_srq_receives<P: Policy>(rig: &mut Rig<P>, n: usize) {
+    rig.complete_srq_receives(n);
+    drain(&mut rig.recv_cq.cq, n);
+}
+
+fn drain<P: Policy>(cq: &mut bareverbs_mlx5::Cq<crate::hal::BenchHal, P>, n: usize) {
+    let mut out = [Completion::default(); 64];
+    let mut left = n;
+    while left > 0 {
+        let most = left.min(64);
+        let taken = verbs::poll(cq, &mut out[..most]).expect("good entries");
+        assert_ne!(taken, 0);
+        left -= taken;
+    }
+}
+
+/// The element of the `i`th request of a round.
+fn element(requests: &Requests<'_>, i: usize) -> [u8; 16] {
+    let [sge] = requests.receives[i % LINES].sges else { unreachable!("one element each") };
+    data_segment(sge.addr(), sge.lkey().0, sge.length())
+}
+
+fn check_writes<P: Policy>(rig: &Rig<P>, requests: &Requests<'_>, begin: u32) {
+    let qpn = rig.qp.qp.qpn().get();
+    for i in 0..N {
+        let [sge] = requests.receives[i % LINES].sges else { unreachable!("one element each") };
+        let block = begin.wrapping_add(i as u32);
+        let remote = REMOTE + (i % LINES) as u64 * 64;
+        let expected = write_wqe(block, qpn, remote, RKEY.0, sge.addr(), LKEY.0, 64);
+        assert_eq!(rig.qp.send_bytes(block), expected, "request {i}");
+    }
+}
+
+fn check_inlines<P: Policy>(rig: &Rig<P>, _: &Requests<'_>, begin: u32) {
+    let qpn = rig.qp.qp.qpn().get();
+    for i in 0..N {
+        let block = begin.wrapping_add(i as u32);
+        let data = std::array::from_fn(|j| (i % LINES * 64 + j) as u8);
+        assert_eq!(rig.qp.send_bytes(block), inline_wqe(block, qpn, &data), "request {i}");
+    }
+}
+
+/// The receives that the device has not taken yet, along the links.
+fn check_srq<P: Policy>(rig: &Rig<P>, requests: &Requests<'_>) {
+    let mut slot = rig.srq.head();
+    for i in 0..SRQ_ROUND {
+        assert_eq!(rig.srq.bytes(slot, 16), element(requests, i), "receive {i}");
+        slot = u16::from_be_bytes(rig.srq.bytes(slot, 2));
+    }
+}

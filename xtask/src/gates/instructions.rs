@@ -1,0 +1,69 @@
+//! The data path stays as short as it is: instructions a case, counted by callgrind, against recorded ceilings.
+//!
+//! Instructions are the same on every machine and under every load, so that this is a gate where time is not. A
+//! ceiling that is exceeded, and a case that is missing, fail. Who makes a case shorter lowers its ceiling.
+
+use crate::bench::instructions::Counts;
+use crate::bench::times::Ours;
+use crate::test::{Bench, Tally};
+use anyhow::{Result, bail, ensure};
+
+/// Instructions an operation with `Local`, measured with Rust 1.95 and rounded up by about three in a hundred.
+const CEILINGS: &[(&str, f64)] = &[
+    ("post_send_write/1", 243.0),
+    ("post_send_write/8", 174.0),
+    ("post_send_write/32", 167.0),
+    ("post_send_inl32/1", 255.0),
+    ("post_send_inl32/8", 187.0),
+    ("post_send_inl32/32", 180.0),
+    ("post_recv/1", 122.0),
+    ("post_recv/8", 71.0),
+    ("post_recv/32", 66.0),
+    ("post_srq_recv/1", 132.0),
+    ("post_srq_recv/8", 82.0),
+    ("post_srq_recv/32", 77.0),
+    ("poll_req/1", 240.0),
+    ("poll_req/16", 98.0),
+    ("poll_req/64", 91.0),
+    ("poll_resp/1", 261.0),
+    ("poll_resp/16", 120.0),
+    ("poll_resp/64", 113.0),
+    ("poll_srq/1", 272.0),
+    ("poll_srq/16", 131.0),
+    ("poll_srq/64", 124.0),
+    ("poll_empty/16", 131.0),
+];
+
+pub fn run(bench: &Bench) -> Result<Tally> {
+    let ours = Ours::build(bench.workspace, &bench.shell)?;
+    let counts = ours.instructions(bench.workspace, &bench.shell, "", "local")?;
+    let mut tally = Tally::default();
+    for (case, ceiling) in CEILINGS {
+        tally.count(check(&counts, case, *ceiling));
+    }
+    for case in counts.keys() {
+        if !CEILINGS.iter().any(|known| known.0 == case) {
+            tally.fail(format!("{case} has no ceiling"));
+        }
+    }
+    Ok(tally)
+}
+
+fn check(counts: &Counts, case: &str, ceiling: f64) -> Result<()> {
+    let Some(count) = counts.get(case) else { bail!("{case} was not run") };
+    ensure!(*count <= ceiling, "{case} takes {count:.1} instructions, its ceiling is {ceiling}");
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_longer_or_missing_fails() {
+        let counts = Counts::from([("a".to_owned(), 10.0)]);
+        assert!(check(&counts, "a", 10.0).is_ok());
+        assert!(check(&counts, "a", 9.9).is_err());
+        assert!(check(&counts, "b", 10.0).is_err());
+    }
+}
