@@ -152,11 +152,12 @@ impl<'a> Options<'a> {
         }
     }
 
-    /// Bytes a message. A datagram's default is 2,048, or what a packet holds if that is less.
+    /// Bytes a message. A datagram's default is what ibv_ud_pingpong's code takes (its help says 2,048), or what a
+    /// packet holds if that is less.
     pub fn size(&self, mtu: Mtu) -> usize {
         match (self.size, self.program) {
             (Some(size), _) => size,
-            (None, Program::UdPingpong) => mtu.bytes().min(2048) as usize,
+            (None, Program::UdPingpong) => mtu.bytes().min(1024) as usize,
             (None, _) => 4096,
         }
     }
@@ -276,7 +277,7 @@ pub const USAGE: &str = "\
   -p, --port=PORT      TCP port of the exchange of addresses (default 18515)
   -d, --ib-dev=DEV     PCI address of a card on vfio-pci, or 'loopback' (default: two modelled ConnectX HCAs)
   -i, --ib-port=PORT   port of the device (default 1)
-  -s, --size=SIZE      bytes a message (default 4096; ud 2048, at most the MTU)
+  -s, --size=SIZE      bytes a message (default 4096; ud 1024, at most the MTU)
   -m, --mtu=SIZE       path MTU (default 1024)
   -q, --num-qp=NUM     QPs (srq_pingpong; default 16)
   -r, --rx-depth=DEP   receives posted at a time (default 500)

@@ -29,7 +29,7 @@ alone() {
 }
 
 # pair NAME COMMAND [CLIENT-ONLY ARGUMENTS]: server on mlx5_0, client on mlx5_1 of one guest, which the prefixes
-# $SERVER and $CLIENT may put into namespaces; in two guests each has its mlx5_0.
+# $SERVER and $CLIENT may put into namespaces; in two guests each has its mlx5_0, or the $DEVICE that it names.
 pair() {
   local name=$1 command=$2 extra=${3:-}
   port=$((port + 1))
@@ -42,12 +42,12 @@ pair() {
     wait $server || status=1
     verdict "$name" $status /tmp/server /tmp/client
   elif [ "$GUEST" = 1 ]; then
-    timeout 120 $command -d mlx5_0 -p $port >/tmp/server 2>&1
+    timeout 120 $command -d ${DEVICE:-mlx5_0} -p $port >/tmp/server 2>&1
     verdict "$name" $? /tmp/server
   else
     # The other guest may not listen yet; it is asked until it does.
     for _ in $(seq 100); do
-      timeout 120 $command -d mlx5_0 -p $port $extra $PEER >/tmp/client 2>&1
+      timeout 120 $command -d ${DEVICE:-mlx5_0} -p $port $extra $PEER >/tmp/client 2>&1
       local status=$?
       grep -qi "couldn't connect\|connection refused\|failed to connect" /tmp/client || break
       sleep 0.1

@@ -46,6 +46,12 @@ pub struct Options {
     /// Put an Intel IOMMU in front of the cards
     #[arg(long)]
     pub iommu: bool,
+    /// Make all cards of a guest functions of one device, which are one IOMMU group
+    #[arg(long)]
+    pub shared_group: bool,
+    /// More devices, as QEMU's -device takes them
+    #[arg(long = "device")]
+    pub devices: Vec<String>,
     /// Modules to load before the command; by default those of the cards, without cards none
     #[arg(long)]
     pub modules: Option<String>,
@@ -79,6 +85,8 @@ impl Default for Options {
             no_hca: false,
             suite: Suite::Trixie,
             iommu: false,
+            shared_group: false,
+            devices: vec![],
             modules: None,
             copies: vec![],
             memory: 1024,
@@ -259,7 +267,8 @@ fn machine(
     command.args(["-machine", "q35,memory-backend=memory", "-monitor", "none"]);
     command.arg("-serial").arg(format!("file:{}", folder.join(format!("console{number}")).display()));
     command.args(["-serial", "stdio"]);
-    let iommu = if options.iommu { " intel_iommu=on" } else { "" };
+    // A busy host may starve the kernel's test of its timer, and behind an IOMMU Linux panics over that.
+    let iommu = if options.iommu { " intel_iommu=on no_timer_check" } else { "" };
     command.arg("-kernel").arg(guest.kernel()).arg("-initrd").arg(guest.initramfs());
     command.args(["-append", &format!("console=ttyS0 quiet panic=-1{iommu}")]);
     for drive in [guest.root(), job] {
@@ -278,13 +287,21 @@ fn machine(
         command.args(["-device", "intel-iommu,intremap=on,caching-mode=on"]);
     }
     for (i, socket) in sockets.iter().enumerate() {
-        command.args(["-device", &format!("pcie-root-port,id=port{i},chassis={},slot={}", i + 1, i + 1)]);
+        let (port, function) = if options.shared_group { (0, i) } else { (i, 0) };
+        if function == 0 {
+            command.args(["-device", &format!("pcie-root-port,id=port{i},chassis={},slot={}", i + 1, i + 1)]);
+        }
         let card = serde_json::json!({
             "driver": "vfio-user-pci",
-            "bus": format!("port{i}"),
+            "bus": format!("port{port}"),
+            "addr": format!("0.{function}"),
+            "multifunction": options.shared_group,
             "socket": { "type": "unix", "path": socket.display().to_string() },
         });
         command.args(["-device", &card.to_string()]);
+    }
+    for device in &options.devices {
+        command.args(["-device", device]);
     }
     Ok(command)
 }

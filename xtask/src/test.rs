@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 pub mod cargo;
 mod examples;
 mod linux;
+mod vfio;
 pub mod workload;
 
 #[derive(clap::Args)]
@@ -62,6 +63,10 @@ const GROUPS: &[Group] = &[
     ("linux-ib", Qemu, linux::ib),
     ("linux-ib-two-guests", Qemu, linux::ib_two_guests),
     ("linux-ib-iommu", Qemu, linux::ib_iommu),
+    ("vfio-hal", Qemu, vfio::hal),
+    ("vfio-preflight", Qemu, vfio::preflight),
+    ("vfio-pair", Qemu, vfio::pair),
+    ("vfio-kernel", Qemu, vfio::kernel),
 ];
 
 /// What a group works with.
