@@ -111,7 +111,7 @@ pub enum UsageError<'a> {
 impl fmt::Display for UsageError<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Option(e) => write!(f, "{e:?}"),
+            Self::Option(e) => e.fmt(f),
             Self::Unknown(opt) => write!(f, "no such option: {opt}"),
             Self::Value(opt, v) => write!(f, "{opt} does not take '{v}'"),
             Self::Extra(v) => write!(f, "one host at most, not also '{v}'"),

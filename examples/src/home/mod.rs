@@ -10,10 +10,14 @@ mod hcas;
 mod loopback;
 #[cfg(feature = "harness")]
 mod modelled;
-#[cfg(all(feature = "vfio", target_os = "linux"))]
+#[cfg(any(feature = "image", all(feature = "vfio", target_os = "linux")))]
 mod port;
 #[cfg(feature = "std")]
 mod process;
+#[cfg(feature = "image")]
+mod serial_line;
+#[cfg(feature = "image")]
+pub mod unikernel;
 #[cfg(all(feature = "vfio", target_os = "linux"))]
 mod vfio;
 
