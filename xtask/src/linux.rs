@@ -325,7 +325,7 @@ fn job(options: &Options, number: u8, cards: bool, folder: &Path) -> Result<Path
 }
 
 /// hca_model, serving one socket a card.
-struct Model {
+pub struct Model {
     child: Stopped,
     sockets: Vec<PathBuf>,
     cards_each: usize,
@@ -334,25 +334,34 @@ struct Model {
 
 impl Model {
     fn start(workspace: &Workspace, shell: &Shell, options: &Options, folder: &Path) -> Result<Self> {
+        let cards = (options.guests, options.hcas);
+        Self::serve(workspace, shell, options.link, cards, &options.model_arguments, folder)
+    }
+
+    /// Starts a model that serves so many guests so many cards each.
+    pub fn serve(
+        workspace: &Workspace,
+        shell: &Shell,
+        link: Link,
+        (guests, cards_each): (u8, u8),
+        arguments: &[String],
+        folder: &Path,
+    ) -> Result<Self> {
         let mut build = workspace.cargo();
         shell.check(build.args(["build", "--release", "-p", "bareverbs-model-mlx5", "--bin", "hca_model"]))?;
-        let cards = usize::from(options.guests) * usize::from(options.hcas);
+        let cards = usize::from(guests) * usize::from(cards_each);
         let sockets: Vec<PathBuf> = (0..cards).map(|card| folder.join(format!("hca{card}"))).collect();
         let log = folder.join("hca_model");
         let file = fs::File::create(&log)?;
         let mut command = Command::new(workspace.target.join("release/hca_model"));
-        command.args(if options.link == Link::Ib {
-            &["--link", "ib", "--lid", "auto"][..]
-        } else {
-            &["--link", "roce"]
-        });
-        command.args(&options.model_arguments);
+        command.args(if link == Link::Ib { &["--link", "ib", "--lid", "auto"][..] } else { &["--link", "roce"] });
+        command.args(arguments);
         for socket in &sockets {
             command.arg("--socket").arg(socket);
         }
         shell.note(&format!("$ {command:?}"));
         command.stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file);
-        let mut model = Self { child: Stopped(command.spawn()?), sockets, cards_each: usize::from(options.hcas), log };
+        let mut model = Self { child: Stopped(command.spawn()?), sockets, cards_each: usize::from(cards_each), log };
         let started = Instant::now();
         while !model.sockets.iter().all(|socket| socket.exists()) {
             if let Some(status) = model.child.0.try_wait()? {
@@ -364,7 +373,7 @@ impl Model {
         Ok(model)
     }
 
-    fn sockets_of(&self, guest: u8) -> &[PathBuf] {
+    pub fn sockets_of(&self, guest: u8) -> &[PathBuf] {
         let first = usize::from(guest - 1) * self.cards_each;
         &self.sockets[first..first + self.cards_each]
     }
@@ -374,7 +383,7 @@ impl Model {
     }
 
     /// Ends the model, which would serve more guests, and hears what it has to say.
-    fn finish(mut self) -> Result<(ExitStatus, String)> {
+    pub fn finish(mut self) -> Result<(ExitStatus, String)> {
         let pid = Pid::from_child(&self.child.0);
         kill_process(pid, Signal::TERM)?;
         let started = Instant::now();
@@ -389,7 +398,7 @@ impl Model {
 }
 
 /// A process that does not outlive us.
-struct Stopped(Child);
+pub struct Stopped(pub Child);
 
 impl Drop for Stopped {
     fn drop(&mut self) {
@@ -400,10 +409,10 @@ impl Drop for Stopped {
 }
 
 /// A folder for one run, in the system's place for such: the names of sockets have to be short.
-struct RunFolder(PathBuf);
+pub struct RunFolder(pub PathBuf);
 
 impl RunFolder {
-    fn new() -> Result<Self> {
+    pub fn new() -> Result<Self> {
         static RUNS: AtomicU32 = AtomicU32::new(0);
         let run = RUNS.fetch_add(1, Ordering::Relaxed);
         let folder = std::env::temp_dir().join(format!("bareverbs-{}-{run}", std::process::id()));

@@ -10,9 +10,11 @@ mod bench;
 mod debs;
 mod gates;
 mod guest;
+mod image;
 mod judges;
 mod linux;
 mod linux_cases;
+mod qemu;
 mod shell;
 mod soak;
 mod test;
@@ -36,6 +38,10 @@ enum Command {
     Bench(bench::Args),
     /// Run a command in Linux guests with modelled cards
     Linux(linux::Options),
+    /// Build a program that is a machine of its own, and print where it is
+    Image(image::Args),
+    /// Boot one image, or two against each other, with modelled cards
+    Qemu(qemu::Options),
     /// Get an outside tool and run it
     Tool(tools::Args),
 }
@@ -46,6 +52,8 @@ fn main() -> ExitCode {
         Command::Soak(args) => soak::main(&args),
         Command::Bench(args) => bench::main(&args),
         Command::Linux(options) => linux::main(&options),
+        Command::Image(args) => image::main(&args),
+        Command::Qemu(options) => qemu::main(&options),
         Command::Tool(args) => tools::main(&args),
     };
     outcome.unwrap_or_else(|error| {

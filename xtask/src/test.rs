@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 pub mod cargo;
 mod examples;
+mod image;
 mod linux;
 mod vfio;
 pub mod workload;
@@ -58,6 +59,11 @@ const GROUPS: &[Group] = &[
     ("wire-judges", Host, wire::self_test),
     ("wire-formats", Host, wire::formats),
     ("wire-examples", Host, examples::wire),
+    ("image-build", Host, image::build),
+    ("image-selftest", Qemu, image::selftest),
+    ("image-ends", Qemu, image::ends),
+    ("image-icount", Qemu, image::icount),
+    ("image-pingpong", Qemu, image::ping_pong),
     ("linux-boot", Qemu, linux::boot),
     ("linux-ib-6.1", Qemu, linux::ib_old_kernel),
     ("linux-ib", Qemu, linux::ib),
@@ -84,6 +90,8 @@ pub struct Tally {
     pub complaints: Vec<String>,
     /// What to tell although nothing failed.
     pub warnings: Vec<String>,
+    /// Figures that were found.
+    pub notes: Vec<String>,
 }
 
 impl Tally {
@@ -109,6 +117,7 @@ impl Tally {
         self.failed += other.failed;
         self.complaints.extend(other.complaints);
         self.warnings.extend(other.warnings);
+        self.notes.extend(other.notes);
     }
 }
 
@@ -160,6 +169,9 @@ fn run_group(workspace: &Workspace, name: &str, run: fn(&Bench) -> Result<Tally>
         tally.fail("nothing was checked");
     }
     bar.finish_and_clear();
+    for line in &tally.notes {
+        println!("      {line}");
+    }
     for line in &tally.warnings {
         println!("warning: {line}");
     }

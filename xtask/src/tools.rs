@@ -133,7 +133,9 @@ pub fn qemu_7_2(workspace: &Workspace, shell: &Shell) -> Result<Tool> {
 fn unpacked_qemu(root: Root) -> Tool {
     let folders = ["usr/share/qemu", "usr/share/seabios"].map(|folder| root.join(folder).display().to_string());
     let arguments = folders.into_iter().flat_map(|folder| ["-L".to_owned(), folder]).collect();
-    Tool::Unpacked { root, program: "usr/bin/qemu-system-x86_64", arguments, variables: vec![] }
+    // Debian's 7.2 has the accelerator as a module.
+    let variables = vec![("QEMU_MODULE_DIR", root.join("usr/lib/x86_64-linux-gnu/qemu").display().to_string())];
+    Tool::Unpacked { root, program: "usr/bin/qemu-system-x86_64", arguments, variables }
 }
 
 /// valgrind, for instruction counts.

@@ -11,6 +11,8 @@ pub struct Package {
     /// The package's folder, relative to the workspace root.
     pub folder: String,
     pub has_lib: bool,
+    /// Its programs that are machines of their own: those that need the feature `image`.
+    pub images: Vec<String>,
     /// The workspace's own packages this one needs, as normal or build dependencies.
     pub needs: Vec<String>,
 }
@@ -53,11 +55,16 @@ impl Package {
         let folder = manifest.parent().context("a manifest without a folder")?;
         let targets = list(package, "targets")?;
         let is_lib = |t: &&Value| t["kind"].as_array().is_some_and(|k| k.iter().any(|k| k == "lib" || k == "rlib"));
+        let needs_image =
+            |t: &&Value| t["required-features"].as_array().is_some_and(|f| f.iter().any(|f| f == "image"));
+        let images = targets.iter().filter(needs_image).map(|t| Ok(text(t, "name")?.to_owned()));
+        let images = images.collect::<Result<_>>()?;
         let dependencies = list(package, "dependencies")?;
         let ours = dependencies.iter().filter(|d| d["path"].is_string() && d["kind"] != "dev");
         Ok(Self {
             name: text(package, "name")?.to_owned(),
             folder: folder.strip_prefix(root).unwrap_or(folder).display().to_string(),
+            images,
             has_lib: targets.iter().any(|t| is_lib(&t)),
             needs: ours.map(|d| Ok(text(d, "name")?.to_owned())).collect::<Result<_>>()?,
         })

@@ -1,0 +1,276 @@
+//! The groups that boot images: programs that are machines of their own.
+
+use super::{Bench, Tally};
+use crate::image::{self, Build};
+use crate::linux::Link;
+use crate::qemu::{self, End, Firmware, Options, Outcome, Version};
+use anyhow::{Context, Result, ensure};
+use std::fs;
+
+/// The largest a ping-pong with driver and HAL may be, without symbols.
+const LARGEST: u64 = 160 * 1024;
+
+/// Some memory lies above 4 GiB, and so do wide BARs where firmware chooses.
+const LARGE: u32 = 5 * 1024;
+
+/// QEMU's device that copies memory, and one with plain memory in a BAR of 16 GiB.
+const COPIES: &str = "edu";
+const WIDE: &str = "ivshmem-plain,memdev=wide";
+const WIDE_MEMORY: [&str; 2] = ["-object", "memory-backend-ram,id=wide,size=16G"];
+
+/// Lints and sizes: nothing is booted.
+pub fn build(bench: &Bench) -> Result<Tally> {
+    let mut tally = Tally::default();
+    for package in bench.workspace.packages.iter().filter(|p| !p.images.is_empty()) {
+        let mut cargo = bench.workspace.cargo();
+        cargo.args(["clippy", "--quiet", "--no-deps", "-p", &package.name, "--lib", "--no-default-features"]);
+        cargo.args(["--features", "image", "--profile", "image"]);
+        cargo.args(package.images.iter().flat_map(|name| ["--bin", name])).args(["--", "-D", "warnings"]);
+        tally.count(bench.shell.check(&mut cargo).map(drop));
+    }
+    for name in ["img_rc_pingpong", "img_ud_pingpong", "img_srq_pingpong"] {
+        let image = image::build(bench.workspace, &bench.shell, name, Build { strip: true, ..Build::default() })?;
+        let size = fs::metadata(&image).with_context(|| image.display().to_string())?.len();
+        tally.notes.push(format!("{name}: {size} bytes without symbols"));
+        tally.count(if size <= LARGEST {
+            Ok(())
+        } else {
+            Err(anyhow::anyhow!("{name} has {size} bytes, {LARGEST} are allowed"))
+        });
+    }
+    Ok(tally)
+}
+
+fn run(bench: &Bench, options: &Options) -> Result<Outcome> {
+    qemu::run(bench.workspace, &bench.shell, options, |_, _| {})
+}
+
+/// The machine and the HAL's promises, on old and new QEMU, with firmware that does all of PCI and firmware that does
+/// little, with little memory and with some above 4 GiB, on the root bus and behind a bridge.
+pub fn selftest(bench: &Bench) -> Result<Tally> {
+    let mut tally = Tally::default();
+    for version in [Version::Current, Version::Old] {
+        for firmware in [Firmware::Seabios, Firmware::Qboot] {
+            for (memory, bridge, device) in [
+                (256, false, COPIES),
+                (256, true, COPIES),
+                (LARGE, false, COPIES),
+                (256, false, WIDE),
+                (LARGE, true, WIDE),
+            ] {
+                let options = Options {
+                    no_hca: true,
+                    version,
+                    firmware,
+                    memory,
+                    bridge,
+                    devices: vec![device.into()],
+                    qemu_arguments: if device == WIDE { WIDE_MEMORY.map(String::from).into() } else { vec![] },
+                    ..Options::of(&["img_selftest"])
+                };
+                let outcome = self_tested(bench, &options);
+                tally
+                    .count(outcome.with_context(|| format!("{version:?} {firmware:?} {memory} MiB {bridge} {device}")));
+            }
+        }
+    }
+    let debug = Options { no_hca: true, debug: true, devices: vec![COPIES.into()], ..Options::of(&["img_selftest"]) };
+    tally.count(self_tested(bench, &debug).context("debug"));
+    // Where ACPI tells of no configuration space and of another timer.
+    for arguments in [["-machine", "pc"], ["-machine", "hpet=off"]] {
+        let qemu_arguments = arguments.map(String::from).into();
+        let options = Options { no_hca: true, qemu_arguments, ..Options::of(&["img_selftest"]) };
+        let conforming = arguments[1] != "pc";
+        tally.count(booted(bench, &options, conforming).context(arguments[1]));
+    }
+    Ok(tally)
+}
+
+/// Boots the self-test and looks for what it has to have seen.
+fn self_tested(bench: &Bench, options: &Options) -> Result<()> {
+    let outcome = run(bench, options)?;
+    outcome.check()?;
+    let text = outcome.said();
+    let has = |what: &str| {
+        ensure!(text.contains(what), "{what:?} was expected:\n{text}");
+        Ok(())
+    };
+    has("1/3 = 0.333333")?;
+    has("ok      a reset leaves BARs and silence")?;
+    has("\n0 broken\n")?;
+    if options.memory == LARGE {
+        has("RAM: 0x100000000 to")?;
+    }
+    let copies = options.devices.iter().any(|device| device == COPIES);
+    has(if copies {
+        "ok      a device without bus mastering is silent"
+    } else {
+        "ok      both windows show the same memory"
+    })?;
+    if options.bridge {
+        has(&format!("PCI: 0000:01:00.0 {}", if copies { "1234:11e8" } else { "1af4:1110" }))?;
+    }
+    Ok(())
+}
+
+/// A machine that may have no function to try the HAL on.
+fn booted(bench: &Bench, options: &Options, conforming: bool) -> Result<()> {
+    let outcome = run(bench, options)?;
+    outcome.check()?;
+    let text = outcome.said();
+    ensure!(text.contains("from PmTimer") && text.contains("PCI: 0000:00:00.0 8086:"), "{text}");
+    ensure!(!conforming || text.contains("ok      BARs end where they end"), "{text}");
+    Ok(())
+}
+
+/// Each way to end, and what the image says of it. Vectors as the Intel SDM numbers them.
+const ENDS: &[(&str, End, &str)] = &[
+    ("status-7", End::Status(7), ""),
+    ("panic", End::Panic, "on request"),
+    ("divide", End::Exception(0), "exception: divide error"),
+    ("breakpoint", End::Exception(3), "exception: breakpoint"),
+    ("invalid-opcode", End::Exception(6), "exception: invalid opcode"),
+    ("protection", End::Exception(13), "exception: general protection"),
+    ("null", End::Exception(14), "address 0x8"),
+    ("wild", End::Exception(14), "address 0x700000000000"),
+    ("write-code", End::Exception(14), "error 0x3"),
+    ("run-data", End::Exception(14), "error 0x11"),
+    ("stack", End::Exception(14), "error 0x2"),
+    ("no-such-end", End::Status(2), "no end is called"),
+];
+
+/// Ends arrive as what they are; a panic leaves no device writing; who does not end is stopped.
+pub fn ends(bench: &Bench) -> Result<Tally> {
+    let mut tally = Tally::default();
+    for version in [Version::Current, Version::Old] {
+        for (argument, expected, says) in ENDS {
+            let options = ending(version, argument);
+            tally.count(run(bench, &options).and_then(|outcome| {
+                let right = outcome.ends == [*expected] && outcome.output[0].contains(says);
+                ensure!(
+                    right,
+                    "{argument}: {expected} and {says:?} were expected: {:?}\n{}",
+                    outcome.ends,
+                    outcome.said()
+                );
+                Ok(())
+            }));
+        }
+        tally.count(silenced(bench, version));
+    }
+    let hang = Options { limit: 10, ..ending(Version::Current, "hang") };
+    tally.count(match run(bench, &hang) {
+        Err(error) if format!("{error:#}").contains("no end after 10 s") => Ok(()),
+        Err(error) => Err(error),
+        Ok(outcome) => Err(anyhow::anyhow!("an image that does not end ended with {:?}", outcome.ends)),
+    });
+    Ok(tally)
+}
+
+fn ending(version: Version, argument: &str) -> Options {
+    Options { no_hca: true, version, arguments: vec![argument.into()], ..Options::of(&["img_selftest"]) }
+}
+
+/// QEMU tells each write to configuration space: the panic has to come after bus mastering went off again.
+fn silenced(bench: &Bench, version: Version) -> Result<()> {
+    const MASTER: u32 = 1 << 2;
+    let options = Options {
+        qemu_arguments: ["-trace", "pci_cfg_write"].map(String::from).into(),
+        devices: vec![COPIES.into()],
+        ..ending(version, "silence")
+    };
+    let outcome = run(bench, &options)?;
+    ensure!(outcome.ends == [End::Panic], "{:?}\n{}", outcome.ends, outcome.said());
+    let write = |line: &str| {
+        let (_, value) = line.split_once("pci_cfg_write edu ")?.1.split_once("@0x4 <- 0x")?;
+        u32::from_str_radix(value.trim(), 16).ok()
+    };
+    let commands: Vec<u32> = outcome.output[0].lines().filter_map(write).collect();
+    ensure!(commands.iter().any(|c| c & MASTER != 0), "bus mastering was never on: {commands:x?}\n{}", outcome.said());
+    ensure!(commands.last().is_some_and(|c| c & MASTER == 0), "bus mastering stayed on: {commands:x?}");
+    Ok(())
+}
+
+/// Where instructions are counted instead of time, a run is a run.
+pub fn icount(bench: &Bench) -> Result<Tally> {
+    let mut tally = Tally::default();
+    for version in [Version::Current, Version::Old] {
+        let options = Options { no_hca: true, version, icount: true, ..Options::of(&["img_selftest"]) };
+        let once = || -> Result<String> {
+            let outcome = run(bench, &options)?;
+            outcome.check()?;
+            Ok(outcome.said())
+        };
+        let first = once()?;
+        // A tick of the PM timer is 279 ns, of the 10 ms that are measured.
+        let is_counting = ["clock: 999 MHz", "clock: 1000 MHz"].iter().any(|line| first.contains(line));
+        ensure!(is_counting, "an instruction a nanosecond was expected:\n{first}");
+        for _ in 0..2 {
+            let next = once()?;
+            tally.count(if next == first { Ok(()) } else { Err(anyhow::anyhow!("{version:?}:\n{first}\n{next}")) });
+        }
+    }
+    Ok(tally)
+}
+
+/// Program, its arguments, link, firmware, memory and bridge.
+type PingPong = (&'static str, &'static str, Link, Firmware, u32, bool);
+
+const PINGPONGS: &[PingPong] = &[
+    ("img_rc_pingpong", "-c -n 200", Link::Ib, Firmware::Seabios, 256, false),
+    ("img_rc_pingpong", "-c -n 200", Link::Roce, Firmware::Seabios, LARGE, true),
+    ("img_rc_pingpong", "-c -n 200 -e", Link::Ib, Firmware::Qboot, LARGE, false),
+    ("img_rc_pingpong", "-c -n 200 -s 65536 -m 4096", Link::Roce, Firmware::Qboot, 256, true),
+    ("img_uc_pingpong", "-c -n 200", Link::Ib, Firmware::Qboot, 256, false),
+    ("img_ud_pingpong", "-c -n 200 -s 1024", Link::Ib, Firmware::Seabios, LARGE, false),
+    ("img_ud_pingpong", "-c -n 200 -s 1024", Link::Roce, Firmware::Qboot, 256, true),
+    ("img_srq_pingpong", "-c -n 200", Link::Ib, Firmware::Seabios, 256, true),
+    ("img_srq_pingpong", "-c -n 200", Link::Roce, Firmware::Qboot, LARGE, false),
+];
+
+/// Two images against each other over modelled HCAs, comparing every byte.
+pub fn ping_pong(bench: &Bench) -> Result<Tally> {
+    let mut tally = Tally::default();
+    for debug in [false, true] {
+        // Debug builds once each; the rest is the same code.
+        let rows = PINGPONGS.iter().filter(|row| !debug || (row.4, row.5) == (256, false));
+        for (name, arguments, link, firmware, memory, bridge) in rows {
+            let options = Options {
+                debug,
+                link: *link,
+                firmware: *firmware,
+                memory: *memory,
+                bridge: *bridge,
+                arguments: arguments.split(' ').map(String::from).collect(),
+                ..Options::of(&[name, name])
+            };
+            tally.count(played(bench, &options).with_context(|| {
+                format!("{name} {arguments} {link:?} {firmware:?} {memory} MiB bridge {bridge} debug {debug}")
+            }));
+        }
+    }
+    tally.count(mismatch(bench));
+    Ok(tally)
+}
+
+fn played(bench: &Bench, options: &Options) -> Result<()> {
+    let outcome = run(bench, options)?;
+    outcome.check()?;
+    for text in &outcome.output {
+        let lines = ["  local address:  LID", "  remote address: LID", "200 iters in "];
+        ensure!(lines.iter().all(|line| text.contains(line)), "{}", outcome.said());
+    }
+    Ok(())
+}
+
+/// Ends that compare find out that they do not say the same: the check can fail.
+fn mismatch(bench: &Bench) -> Result<()> {
+    let arguments = ["-c", "-n", "10", "--seed", "5"].map(String::from).into();
+    // The later option counts: the second image fills and compares by another number.
+    let second = ["--seed", "6"].map(String::from).into();
+    let options = Options { arguments, second, ..Options::of(&["img_rc_pingpong", "img_rc_pingpong"]) };
+    let outcome = run(bench, &options)?;
+    let found = outcome.output.iter().any(|text| text.contains("invalid data in message 0"));
+    ensure!(found && outcome.check().is_err(), "other bytes were not found out\n{}", outcome.said());
+    Ok(())
+}
