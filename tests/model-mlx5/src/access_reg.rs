@@ -4,13 +4,14 @@ use bareverbs_harness::model::{Bus, LinkKind};
 use bareverbs_mlx5_prm::{
     cmd::Status,
     commands::{
-        access_reg, access_reg_op_mod as direction, host_endianness, ib_speed, ib_width, node_description, paos, pmtu,
-        ppcnt, ppcnt_group, protocol, ptys, pvlc, register,
+        access_reg, access_reg_op_mod as direction, host_endianness, ib_speed, ib_width, node_description, paos, pfcc,
+        pmtu, ppcnt, ppcnt_group, protocol, ptys, pvlc, register,
     },
 };
 
 use crate::{
     command::Call,
+    frame_counters,
     hca::Hca,
     port::PortState,
     refusal::{Outcome, Refused, require},
@@ -59,6 +60,13 @@ const REGISTERS: &[Register] = &[
         write: None,
     },
     Register { id: register::PAOS, size: paos::SIZE, link: None, read: Some(read_paos), write: Some(write_paos) },
+    Register {
+        id: register::PFCC,
+        size: pfcc::SIZE,
+        link: Some(LinkKind::Ethernet),
+        read: Some(read_pfcc),
+        write: None,
+    },
     Register { id: register::PPCNT, size: ppcnt::SIZE, link: None, read: Some(read_ppcnt), write: None },
 ];
 
@@ -192,13 +200,25 @@ fn write_paos(hca: &mut Hca, data: &[u8]) -> Outcome {
     Ok(())
 }
 
+/// No flow control: the link of the model never stops a sender.
+fn read_pfcc(_hca: &Hca, data: &mut [u8]) -> Outcome {
+    port(pfcc::LOCAL_PORT.get(data))?;
+    data.fill(0);
+    pfcc::LOCAL_PORT.set(data, 1);
+    Ok(())
+}
+
 /// Of the counter groups only those that can be answered truly: an ideal link has no errors.
-fn read_ppcnt(_hca: &Hca, data: &mut [u8]) -> Outcome {
+fn read_ppcnt(hca: &Hca, data: &mut [u8]) -> Outcome {
     port(ppcnt::LOCAL_PORT.get(data))?;
     let group = ppcnt::GRP.get(data);
-    let known = group == ppcnt_group::INFINIBAND;
-    if !known {
+    let counters = match hca.config.link {
+        LinkKind::InfiniBand => (group == ppcnt_group::INFINIBAND).then(Vec::new),
+        LinkKind::Ethernet => frame_counters::ppcnt_group(hca, group, ppcnt::PRIO_TC.get(data)),
+    };
+    let Some(counters) = counters else {
         return Err(Refused::quiet(Status::BadParameter, 0x0c15, format_args!("counter group {group:#x}")));
-    }
+    };
+    frame_counters::write_group(data, &counters);
     Ok(())
 }

@@ -7,11 +7,11 @@ use bareverbs_mlx5_prm::{
 };
 
 use crate::{
-    access_reg, cq, eq,
+    access_reg, cq, eq, flow_entry, flow_group, flow_table, frame_counters,
     hca::Hca,
-    hca_cap, mcg, mr, nic_vport, pages, pd, qp, qp_state,
+    hca_cap, mcg, mr, nic_vport, pages, pd, q_counter, qp, qp_state,
     refusal::{Outcome, Refused, require},
-    roce, sma, srq, start, uar, vport, xrcd,
+    roce, rq, rqt, sma, sq, srq, start, tir, tis, transport_domain, uar, vport, xrcd,
 };
 
 /// A command under way.
@@ -195,6 +195,102 @@ const COMMANDS: &[Command] = &[
     plain(Opcode::QUERY_ROCE_ADDRESS, query_roce_address::IN_LEN, query_roce_address::OUT_LEN, roce::query_address),
     alloc(Opcode::ATTACH_TO_MCG, attach_to_mcg::IN_LEN, attach_to_mcg::OUT_LEN, mcg::attach),
     plain(Opcode::DETACH_FROM_MCG, detach_from_mcg::IN_LEN, detach_from_mcg::OUT_LEN, mcg::detach),
+    alloc(
+        Opcode::ALLOC_TRANSPORT_DOMAIN,
+        alloc_transport_domain::IN_LEN,
+        alloc_transport_domain::OUT_LEN,
+        transport_domain::alloc,
+    ),
+    plain(
+        Opcode::DEALLOC_TRANSPORT_DOMAIN,
+        dealloc_transport_domain::IN_LEN,
+        dealloc_transport_domain::OUT_LEN,
+        transport_domain::dealloc,
+    ),
+    alloc(Opcode::CREATE_TIS, create_tis::IN_LEN, create_tis::OUT_LEN, tis::create_tis),
+    plain(Opcode::MODIFY_TIS, modify_tis::IN_LEN, modify_tis::OUT_LEN, tis::modify_tis),
+    plain(Opcode::QUERY_TIS, query_tis::IN_LEN, query_tis::OUT_LEN, tis::query_tis),
+    plain(Opcode::DESTROY_TIS, destroy_tis::IN_LEN, destroy_tis::OUT_LEN, tis::destroy_tis),
+    create(Opcode::CREATE_SQ, create_sq::IN_LEN, create_sq::OUT_LEN, sq::create_sq),
+    plain(Opcode::MODIFY_SQ, modify_sq::IN_LEN, modify_sq::OUT_LEN, sq::modify_sq),
+    plain(Opcode::QUERY_SQ, query_sq::IN_LEN, query_sq::OUT_LEN, sq::query_sq),
+    plain(Opcode::DESTROY_SQ, destroy_sq::IN_LEN, destroy_sq::OUT_LEN, sq::destroy_sq),
+    create(Opcode::CREATE_RQ, create_rq::IN_LEN, create_rq::OUT_LEN, rq::create_rq),
+    plain(Opcode::MODIFY_RQ, modify_rq::IN_LEN, modify_rq::OUT_LEN, rq::modify_rq),
+    plain(Opcode::QUERY_RQ, query_rq::IN_LEN, query_rq::OUT_LEN, rq::query_rq),
+    plain(Opcode::DESTROY_RQ, destroy_rq::IN_LEN, destroy_rq::OUT_LEN, rq::destroy_rq),
+    create(Opcode::CREATE_RQT, create_rqt::IN_LEN, create_rqt::OUT_LEN, rqt::create_rqt),
+    Command { open: true, ..plain(Opcode::MODIFY_RQT, modify_rqt::IN_LEN, modify_rqt::OUT_LEN, rqt::modify_rqt) },
+    plain(Opcode::QUERY_RQT, query_rqt::IN_LEN, query_rqt::OUT_LEN, rqt::query_rqt),
+    plain(Opcode::DESTROY_RQT, destroy_rqt::IN_LEN, destroy_rqt::OUT_LEN, rqt::destroy_rqt),
+    alloc(Opcode::CREATE_TIR, create_tir::IN_LEN, create_tir::OUT_LEN, tir::create_tir),
+    plain(Opcode::MODIFY_TIR, modify_tir::IN_LEN, modify_tir::OUT_LEN, tir::modify_tir),
+    plain(Opcode::QUERY_TIR, query_tir::IN_LEN, query_tir::OUT_LEN, tir::query_tir),
+    plain(Opcode::DESTROY_TIR, destroy_tir::IN_LEN, destroy_tir::OUT_LEN, tir::destroy_tir),
+    alloc(
+        Opcode::CREATE_FLOW_TABLE,
+        create_flow_table::IN_LEN,
+        create_flow_table::OUT_LEN,
+        flow_table::create_flow_table,
+    ),
+    plain(
+        Opcode::DESTROY_FLOW_TABLE,
+        destroy_flow_table::IN_LEN,
+        destroy_flow_table::OUT_LEN,
+        flow_table::destroy_flow_table,
+    ),
+    plain(Opcode::QUERY_FLOW_TABLE, query_flow_table::IN_LEN, query_flow_table::OUT_LEN, flow_table::query_flow_table),
+    plain(
+        Opcode::MODIFY_FLOW_TABLE,
+        modify_flow_table::IN_LEN,
+        modify_flow_table::OUT_LEN,
+        flow_table::modify_flow_table,
+    ),
+    Command {
+        op_mods: &[0, 1],
+        ..plain(
+            Opcode::SET_FLOW_TABLE_ROOT,
+            set_flow_table_root::IN_LEN,
+            set_flow_table_root::OUT_LEN,
+            flow_table::set_root,
+        )
+    },
+    alloc(
+        Opcode::CREATE_FLOW_GROUP,
+        create_flow_group::IN_LEN,
+        create_flow_group::OUT_LEN,
+        flow_group::create_flow_group,
+    ),
+    plain(
+        Opcode::DESTROY_FLOW_GROUP,
+        destroy_flow_group::IN_LEN,
+        destroy_flow_group::OUT_LEN,
+        flow_group::destroy_flow_group,
+    ),
+    Command {
+        op_mods: &[0, 1],
+        ..create(
+            Opcode::SET_FLOW_TABLE_ENTRY,
+            set_flow_table_entry::IN_LEN,
+            set_flow_table_entry::OUT_LEN,
+            flow_entry::set_entry,
+        )
+    },
+    plain(
+        Opcode::DELETE_FLOW_TABLE_ENTRY,
+        delete_flow_table_entry::IN_LEN,
+        delete_flow_table_entry::OUT_LEN,
+        flow_entry::delete_entry,
+    ),
+    alloc(Opcode::ALLOC_Q_COUNTER, alloc_q_counter::IN_LEN, alloc_q_counter::OUT_LEN, q_counter::alloc),
+    plain(Opcode::DEALLOC_Q_COUNTER, dealloc_q_counter::IN_LEN, dealloc_q_counter::OUT_LEN, q_counter::dealloc),
+    plain(Opcode::QUERY_Q_COUNTER, query_q_counter::IN_LEN, query_q_counter::OUT_LEN, q_counter::query),
+    plain(
+        Opcode::QUERY_VPORT_COUNTER,
+        query_vport_counter::IN_LEN,
+        query_vport_counter::OUT_LEN,
+        frame_counters::query_vport,
+    ),
     plain(Opcode::QUERY_QP, query_qp::IN_LEN, query_qp::OUT_LEN, qp::query_qp),
 ];
 

@@ -412,6 +412,11 @@ impl Hca {
         use crate::{qp::qpc, srq::SrqKind};
         let qp = self.qps.values().find(|qp| qp.get(qpc::CQN_SND) == cqn || qp.get(qpc::CQN_RCV) == cqn);
         let srq = self.srqs.values().find(|srq| matches!(srq.kind, SrqKind::Xrc { cqn: n, .. } if n == cqn));
-        qp.map(|qp| format!("QP {:#x}", qp.qpn)).or_else(|| srq.map(|srq| format!("SRQ {:#x}", srq.srqn)))
+        let sq = self.sqs.values().find(|sq| sq.cqn == cqn);
+        let rq = self.rqs.values().find(|rq| rq.cqn == cqn);
+        qp.map(|qp| format!("QP {:#x}", qp.qpn))
+            .or_else(|| srq.map(|srq| format!("SRQ {:#x}", srq.srqn)))
+            .or_else(|| sq.map(|sq| format!("SQ {:#x}", sq.sqn)))
+            .or_else(|| rq.map(|rq| format!("RQ {:#x}", rq.rqn)))
     }
 }

@@ -14,7 +14,9 @@ use crate::{
     config::HcaConfig,
     cq::{self, Cqs},
     eq::Eqs,
+    ethernet::{self, Ethernet},
     fault::Faults,
+    flow_table::FlowTables,
     hca_cap::Caps,
     health::{self, Health},
     mr::{Access, KeyFault, KeyUser, Mkeys},
@@ -27,8 +29,14 @@ use crate::{
     registers::{self, Registers},
     report::Report,
     ring::Segment,
+    rq::Rqs,
+    rqt::Rqts,
+    sq::Sqs,
     srq::Srqs,
+    tir::Tirs,
+    tis::Tiss,
     transport::{self, Transport},
+    transport_domain::TransportDomains,
     uar::{self, Doorbell, Uars},
     xrcd::Xrcds,
 };
@@ -81,6 +89,22 @@ pub struct Hca {
     pub qps: Qps,
     /// Multicast groups: QPNs by GID.
     pub multicast: BTreeMap<[u8; 16], BTreeSet<u32>>,
+    /// Transport domains.
+    pub transport_domains: TransportDomains,
+    /// What send queues have in common.
+    pub tiss: Tiss,
+    /// Send queues.
+    pub sqs: Sqs,
+    /// Receive queues.
+    pub rqs: Rqs,
+    /// Receive queue tables.
+    pub rqts: Rqts,
+    /// Where received frames go.
+    pub tirs: Tirs,
+    /// Flow tables.
+    pub flow_tables: FlowTables,
+    /// Ethernet frames.
+    pub ethernet: Ethernet,
     /// The port.
     pub port: Port,
     /// The vport of an Ethernet port.
@@ -118,6 +142,14 @@ impl Hca {
             srqs: Srqs::default(),
             qps: Qps::default(),
             multicast: BTreeMap::new(),
+            transport_domains: TransportDomains::new(),
+            tiss: Tiss::new(),
+            sqs: Sqs::new(),
+            rqs: Rqs::new(),
+            rqts: Rqts::new(),
+            tirs: Tirs::new(),
+            flow_tables: FlowTables::default(),
+            ethernet: Ethernet::default(),
             port: Port::new(&config),
             nic_vport: NicVport::new(&config),
             transport: Transport::default(),
@@ -143,6 +175,14 @@ impl Hca {
             + self.srqs.len()
             + self.qps.len()
             + self.multicast.len()
+            + self.transport_domains.len()
+            + self.tiss.len()
+            + self.sqs.len()
+            + self.rqs.len()
+            + self.rqts.len()
+            + self.tirs.len()
+            + self.flow_tables.objects()
+            + self.transport.counters.sets()
     }
 
     /// Bus segments of `len` bytes at `va` of `key`.
@@ -176,6 +216,7 @@ impl Hca {
     pub fn send(&mut self, bus: &mut dyn Bus, frame: Frame) {
         self.report.frames_out += 1;
         self.report.bytes_out += frame.len() as u64;
+        self.port.frames.tx.count(&frame);
         bus.transmit(0, frame);
     }
 
@@ -239,7 +280,8 @@ impl DeviceModel for Hca {
     fn receive(&mut self, bus: &mut dyn Bus, port: u8, frame: Frame) {
         self.report.frames_in += 1;
         self.report.bytes_in += frame.len() as u64;
-        transport::receive(self, bus, port, frame);
+        self.port.frames.rx.count(&frame);
+        ethernet::receive(self, bus, port, frame);
     }
 
     fn step(&mut self, bus: &mut dyn Bus) -> Step {
@@ -253,12 +295,13 @@ impl DeviceModel for Hca {
             return Step::Worked;
         }
         // Each part gets its turn, so that none starves another.
-        for _ in 0..3 {
-            self.turn = (self.turn + 1) % 3;
+        for _ in 0..4 {
+            self.turn = (self.turn + 1) % 4;
             let worked = match self.turn {
                 // Writes do not overtake each other: what was rung before a command was given is worked on before it.
                 0 => uar::step(self, bus) || cmd::step(self, bus) == Step::Worked,
                 1 => uar::step(self, bus),
+                2 => ethernet::step(self, bus) == Step::Worked,
                 _ => transport::step(self, bus) == Step::Worked,
             };
             if worked {

@@ -17,6 +17,7 @@ use bareverbs_mlx5_prm::{
 use crate::{
     command::{Call, Phase},
     config::HcaConfig,
+    eth_cap,
     hca::Hca,
     port,
     refusal::{Outcome, Refused, require},
@@ -129,6 +130,7 @@ const SETTABLE: &[Field] = &[
     cap::UAR_4K,
     cap::PKEY_TABLE_SIZE,
     cap::NUM_OF_UARS_PER_PAGE,
+    cap::LOG_MAX_CURRENT_UC_LIST,
 ];
 
 impl Caps {
@@ -150,6 +152,13 @@ impl Caps {
             LinkKind::Ethernet => {
                 cap::PORT_TYPE.set(&mut general, cap::port_type::ETHERNET);
                 cap::ROCE.set(&mut general, 1);
+                eth_cap::general(&mut general);
+                let mut caps = vec![0; LEN];
+                eth_cap::offloads(&mut caps);
+                max.insert(kind::ETHERNET, caps);
+                let mut caps = vec![0; LEN];
+                eth_cap::flow_tables(&mut caps);
+                max.insert(kind::FLOW_TABLE, caps);
                 let mut caps = vec![0; LEN];
                 roce::ROCE_VERSION.set(&mut caps, 0b101);
                 // IPv4 and IPv6: bit 1 and bit 2, as Linux's device.h counts them.

@@ -6,7 +6,8 @@
 //! command whose effect is not held is refused.
 //!
 //! One object a file, named as in the driver: [`cmd`], [`pages`], [`eq`], [`cq`], [`mr`], [`pd`], [`srq`], [`qp`],
-//! [`xrcd`], [`uar`], [`port`], [`health`]. [`transport`] moves the data: WQEs, packets, timers.
+//! [`xrcd`], [`uar`], [`port`], [`health`]; of Ethernet [`tis`], [`sq`], [`rq`], [`rqt`], [`tir`], [`flow_table`].
+//! [`transport`] moves the data of QPs: WQEs, packets, timers; [`ethernet`] moves frames.
 //!
 //! Nothing in here knows a driver. Where the manual is silent, what unmodified Linux does is taken as allowed.
 
@@ -17,7 +18,13 @@ pub mod config;
 pub mod cq;
 pub mod damage;
 pub mod eq;
+pub mod eth_cap;
+pub mod ethernet;
 pub mod fault;
+pub mod flow_entry;
+pub mod flow_group;
+pub mod flow_table;
+pub mod frame_counters;
 pub mod hca;
 pub mod hca_cap;
 pub mod health;
@@ -29,6 +36,7 @@ pub mod pages;
 pub mod pd;
 pub mod pma;
 pub mod port;
+pub mod q_counter;
 pub mod qp;
 pub mod qp_state;
 pub mod refusal;
@@ -36,12 +44,19 @@ pub mod registers;
 pub mod report;
 pub mod ring;
 pub mod roce;
+pub mod rq;
+pub mod rqt;
 pub mod sma;
+pub mod sq;
 pub mod srq;
 pub mod start;
+pub mod tir;
+pub mod tis;
 pub mod transport;
+pub mod transport_domain;
 pub mod uar;
 pub mod vport;
+pub mod wq;
 pub mod xrcd;
 
 pub use config::{Device, HcaConfig};

@@ -6,19 +6,21 @@ use bareverbs_harness::model::{Bus, LinkKind};
 use bareverbs_mlx5_prm::{
     cmd::Status,
     commands::{modify_nic_vport_context as modify, nic_vport_select as select, query_nic_vport_context as query},
-    context::nic_vport_context as ctx,
+    context::nic_vport_context::{self as ctx, list_type},
     field::Field,
 };
 
 use crate::{
     command::Call,
     config::HcaConfig,
+    eth_cap::LOG_MAX_LIST,
+    frame_counters::FrameCounters,
     hca::Hca,
     refusal::{Outcome, Refused, require},
 };
 
 /// Most entries of an allowed list.
-const MAX_LIST: usize = 256;
+const MAX_LIST: usize = 1 << LOG_MAX_LIST;
 
 /// The vport's context.
 #[derive(Clone, Debug)]
@@ -27,6 +29,8 @@ pub struct NicVport {
     pub raw: [u8; ctx::SIZE],
     /// Allowed unicast MACs, multicast MACs, VLANs: 8 bytes each.
     pub lists: BTreeMap<u32, Vec<[u8; 8]>>,
+    /// Frames that passed.
+    pub traffic: FrameCounters,
 }
 
 impl NicVport {
@@ -38,7 +42,27 @@ impl NicVport {
         for guid in [ctx::SYSTEM_IMAGE_GUID, ctx::PORT_GUID, ctx::NODE_GUID] {
             guid.set(&mut raw, config.guid);
         }
-        Self { raw, lists: BTreeMap::new() }
+        Self { raw, lists: BTreeMap::new(), traffic: FrameCounters::default() }
+    }
+
+    /// Whether frames to this address are let in.
+    pub fn accepts(&self, mac: [u8; 6]) -> bool {
+        let multicast = mac[0] & 1 != 0;
+        let promiscuous = if multicast { ctx::PROMISC_MC } else { ctx::PROMISC_UC };
+        ctx::PROMISC_ALL.is_set(&self.raw) || promiscuous.is_set(&self.raw) || self.lists_mac(mac)
+    }
+
+    /// Whether own frames to this address come back.
+    pub fn comes_back(&self, mac: [u8; 6]) -> bool {
+        let multicast = mac[0] & 1 != 0;
+        let off = if multicast { ctx::DISABLE_MC_LOCAL_LB } else { ctx::DISABLE_UC_LOCAL_LB };
+        !off.is_set(&self.raw) && self.lists_mac(mac)
+    }
+
+    fn lists_mac(&self, mac: [u8; 6]) -> bool {
+        let kind = if mac[0] & 1 != 0 { list_type::MULTICAST } else { list_type::UNICAST };
+        let listed = self.lists.get(&kind).is_some_and(|list| list.iter().any(|entry| entry[2..] == mac));
+        listed || ctx::PERMANENT_MAC.get(&self.raw) == mac
     }
 }
 
@@ -104,7 +128,7 @@ pub fn modify_context(hca: &mut Hca, _bus: &mut dyn Bus, call: &mut Call) -> Out
     if selected & select::ADDRESSES_LIST != 0 {
         let (kind, n) = (ctx::ALLOWED_LIST_TYPE.get(given), ctx::ALLOWED_LIST_SIZE.get(given) as usize);
         let list = given.get(ctx::ALLOWED_LIST..ctx::ALLOWED_LIST + 8 * n);
-        let Some(list) = list.filter(|_| n <= MAX_LIST && kind <= ctx::list_type::VLAN) else {
+        let Some(list) = list.filter(|_| n <= MAX_LIST && kind <= list_type::VLAN) else {
             return Err(Refused::new(Status::BadParameter, 0x0e04, format_args!("list {kind} of {n} entries")));
         };
         let list = list.chunks_exact(8).filter_map(|e| e.try_into().ok()).collect();

@@ -46,12 +46,28 @@ pub struct AllNumbers {
     pub xrcd: Numbers,
     /// Memory keys' indices.
     pub mkey: Numbers,
+    /// Transport domains.
+    pub transport_domain: Numbers,
+    /// TISs.
+    pub tis: Numbers,
+    /// Send queues; behind the QPs, with which they share doorbells.
+    pub sq: Numbers,
+    /// Receive queues.
+    pub rq: Numbers,
+    /// Receive queue tables.
+    pub rqt: Numbers,
+    /// TIRs.
+    pub tir: Numbers,
+    /// Flow tables.
+    pub flow_table: Numbers,
+    /// Counter sets of queues; 0 is the default one.
+    pub q_counter: Numbers,
 }
 
 impl Default for AllNumbers {
     /// As many as [`hca_cap`](crate::hca_cap) advertises. Each kind starts elsewhere, so that a confusion shows.
     fn default() -> Self {
-        use crate::{hca_cap as cap, uar};
+        use crate::{eth_cap as eth, hca_cap as cap, uar};
         let of = |first: u32, log: u32| Numbers::new(first, first + (1 << log));
         Self {
             uar: Numbers::new(uar::FIRST, uar::END),
@@ -62,6 +78,14 @@ impl Default for AllNumbers {
             pd: of(0x20, cap::LOG_MAX_PD),
             xrcd: of(0x10, cap::LOG_MAX_XRCD),
             mkey: of(0x1000, cap::LOG_MAX_MKEY),
+            transport_domain: of(0x8, eth::LOG_MAX_TRANSPORT_DOMAIN),
+            tis: of(0x50, eth::LOG_MAX_TIS),
+            sq: of(0x800 + (1 << cap::LOG_MAX_QP), eth::LOG_MAX_SQ),
+            rq: of(0x2000, eth::LOG_MAX_RQ),
+            rqt: of(0x70, eth::LOG_MAX_RQT),
+            tir: of(0x90, eth::LOG_MAX_TIR),
+            flow_table: of(0xb0, eth::LOG_MAX_FT_NUM),
+            q_counter: Numbers::new(1, 1 + eth::Q_COUNTERS),
         }
     }
 }

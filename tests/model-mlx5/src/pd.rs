@@ -38,7 +38,9 @@ pub fn dealloc_pd(hca: &mut Hca, _bus: &mut dyn Bus, call: &mut Call) -> Outcome
     let mkey = hca.mkeys.table.values().find(|m| m.pd == pd).map(|m| format!("memory key {:#x}", m.key));
     let qp = hca.qps.values().find(|qp| qp.pd() == pd).map(|qp| format!("QP {:#x}", qp.qpn));
     let srq = hca.srqs.values().find(|srq| srq.pd == pd).map(|srq| format!("SRQ {:#x}", srq.srqn));
-    if let Some(user) = mkey.or(qp).or(srq) {
+    let sq = hca.sqs.values().find(|sq| sq.wq.pd == pd).map(|sq| format!("SQ {:#x}", sq.sqn));
+    let rq = hca.rqs.values().find(|rq| rq.wq.pd == pd).map(|rq| format!("RQ {:#x}", rq.rqn));
+    if let Some(user) = mkey.or(qp).or(srq).or(sq).or(rq) {
         return Err(Refused::new(Status::BadResourceState, 0x0602, format_args!("{user} is in PD {pd:#x}")));
     }
     hca.pds.remove(&pd);

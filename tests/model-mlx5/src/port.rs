@@ -6,6 +6,7 @@ use bareverbs_harness::model::{Bus, LinkKind};
 use crate::{
     config::HcaConfig,
     eq::{Event, port_change},
+    frame_counters::FrameCounters,
     hca::Hca,
     sma,
 };
@@ -84,6 +85,8 @@ pub struct Port {
     pub roce: Vec<RoceAddress>,
     /// InfiniBand: what the subnet manager set and nobody else needs.
     pub info: port_info::Repr,
+    /// Frames that passed; Ethernet.
+    pub frames: FrameCounters,
     /// Traffic when the counters were cleared.
     pub counters: Traffic,
     /// RoCE is switched on.
@@ -129,6 +132,7 @@ impl Port {
             sm_lid: 0,
             sm_sl: 0,
             info: sma::initial_port_info(),
+            frames: FrameCounters::default(),
             counters: Traffic::default(),
             roce_enabled: false,
             qkey_violations: 0,

@@ -11,10 +11,11 @@ use bareverbs_mlx5_prm::{
 
 use crate::{
     command::Call,
-    cq, eq,
+    cq, eq, ethernet,
     hca::{BAR_SIZE, Hca},
-    qp::{Qp, qpc},
+    qp::qpc,
     refusal::{Outcome, Refused, require},
+    ring::PageList,
     transport,
 };
 
@@ -147,35 +148,42 @@ pub fn step(hca: &mut Hca, bus: &mut dyn Bus) -> bool {
     true
 }
 
-/// The second dword of a WQE holds the QPN.
+/// The second dword of a WQE holds the number of the QP, or of the send queue.
 fn send(hca: &mut Hca, bus: &mut dyn Bus, uar: u32, bytes: &[u8]) {
     if bytes.len() < 8 {
         return hca.violation(bus, format_args!("half a doorbell in UAR {uar:#x}"));
     }
     let qpn = crate::ring::read_dword(bytes, 4) >> 8;
-    let Some(qp) = hca.qps.get(&qpn) else {
+    let queue = match (hca.qps.get(&qpn), hca.sqs.get(&qpn)) {
+        (Some(qp), _) => Some((qp.get(qpc::UAR_PAGE), &qp.sq.memory, qp.sq.blocks)),
+        (None, Some(sq)) => Some((sq.uar, &sq.wq.memory, sq.wq.size())),
+        (None, None) => None,
+    };
+    let Some((own, memory, blocks)) = queue else {
         return hca.violation(bus, format_args!("doorbell for QP {qpn:#x}, which does not exist"));
     };
-    let own = qp.get(qpc::UAR_PAGE);
     if own != uar {
         return hca.violation(bus, format_args!("doorbell for QP {qpn:#x} in UAR {uar:#x} instead of {own:#x}"));
     }
     let wqe = (bytes.len() >= 64).then_some(bytes);
     if let Some(wqe) = wqe
-        && let Some(why) = differs(qp, bus, wqe)
+        && let Some(why) = differs(memory, blocks, bus, wqe)
     {
         return hca.violation(bus, format_args!("QP {qpn:#x}: {why}"));
+    }
+    if hca.sqs.contains_key(&qpn) {
+        return ethernet::doorbell(hca, bus, qpn);
     }
     transport::doorbell(hca, bus, qpn, wqe);
 }
 
 /// What is wrong with a WQE in a BlueFlame register: it has to be the one in the send queue, but for the completion
 /// flags, which count as they were brought: Linux finds out that way whether BlueFlame works (mlx5_ib_test_wc).
-fn differs(qp: &Qp, bus: &mut dyn Bus, wqe: &[u8]) -> Option<String> {
+fn differs(memory: &PageList, blocks: u32, bus: &mut dyn Bus, wqe: &[u8]) -> Option<String> {
     let index = (crate::ring::read_dword(wqe, 0) >> 8) as u16;
-    let block = u32::from(index) & qp.sq.blocks.checked_sub(1)?;
+    let block = u32::from(index) & blocks.checked_sub(1)?;
     let mut queued = vec![0; wqe.len()];
-    qp.sq.memory.read(bus, u64::from(block) * 64, &mut queued).ok()?;
+    memory.read(bus, u64::from(block) * 64, &mut queued).ok()?;
     // Only the WQE itself counts, not what a copy in units of 64 bytes brings behind it.
     let len = (wqe[7] as usize & 0x3f) * 16;
     let len = len.min(wqe.len());

@@ -1,6 +1,8 @@
 //! What happened to packets, by name. Names that Linux shows under `hw_counters` mean the same here.
 
-use std::fmt;
+use std::{collections::BTreeMap, fmt};
+
+use crate::q_counter;
 
 /// A reason to drop a packet, to answer with a NAK, to send again or to end in error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -127,30 +129,79 @@ impl Counter {
     }
 }
 
-/// All counters of a device.
+/// A number for each counter.
+type Numbers = [u64; NAMES.len()];
+
+/// All counters of a device: of everything that happened, and by counter set.
 #[derive(Clone)]
-pub struct Counters([u64; NAMES.len()]);
+pub struct Counters {
+    all: Numbers,
+    sets: BTreeMap<u32, Numbers>,
+    /// The set of whom the device works for now.
+    current: u32,
+}
 
 impl Default for Counters {
     fn default() -> Self {
-        Self([0; NAMES.len()])
+        let none = [0; NAMES.len()];
+        Self { all: none, sets: BTreeMap::from([(q_counter::DEFAULT, none)]), current: q_counter::DEFAULT }
     }
 }
 
 impl Counters {
     /// One more.
     pub fn count(&mut self, counter: Counter) {
-        self.0[counter as usize] += 1;
+        self.all[counter as usize] += 1;
+        if let Some(set) = self.sets.get_mut(&self.current) {
+            set[counter as usize] += 1;
+        }
     }
 
     /// How many.
     pub fn get(&self, counter: Counter) -> u64 {
-        self.0[counter as usize]
+        self.all[counter as usize]
+    }
+
+    /// From now on, this set counts too.
+    pub fn use_set(&mut self, set: u32) {
+        self.current = set;
+    }
+
+    /// Whether there is such a set.
+    pub fn has_set(&self, set: u32) -> bool {
+        self.sets.contains_key(&set)
+    }
+
+    /// A new set.
+    pub fn add_set(&mut self, set: u32) {
+        self.sets.insert(set, [0; NAMES.len()]);
+    }
+
+    /// A set is no more.
+    pub fn remove_set(&mut self, set: u32) {
+        self.sets.remove(&set);
+    }
+
+    /// How many a set counted.
+    pub fn of_set(&self, set: u32, counter: Counter) -> u64 {
+        self.sets.get(&set).map_or(0, |numbers| numbers[counter as usize])
+    }
+
+    /// A set starts from 0.
+    pub fn clear_set(&mut self, set: u32) {
+        if let Some(numbers) = self.sets.get_mut(&set) {
+            *numbers = [0; NAMES.len()];
+        }
+    }
+
+    /// How many sets there are besides the default one.
+    pub fn sets(&self) -> usize {
+        self.sets.len() - 1
     }
 
     /// Those that are not 0, by name.
     pub fn iter(&self) -> impl Iterator<Item = (&'static str, u64)> {
-        NAMES.iter().copied().zip(self.0).filter(|(_, n)| *n != 0)
+        NAMES.iter().copied().zip(self.all).filter(|(_, n)| *n != 0)
     }
 }
 

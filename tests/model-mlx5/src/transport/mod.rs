@@ -42,17 +42,23 @@ use std::{
 };
 
 use bareverbs::wire::{self, frame::Route, opcode::Transport as WireTransport};
-use bareverbs_harness::model::{Bus, Frame, Step};
+use bareverbs_harness::model::{Bus, Frame, LinkKind, Step};
 
 pub use counters::{Counter, Counters};
 use flow::Flow;
 use packet::{Path, To};
 pub use psn::Psn;
+pub(crate) use {
+    data::{gather, len as pieces_len, scatter},
+    recv::pieces,
+    wqe::Piece,
+};
 
 use crate::{
     eq::Event,
     hca::Hca,
     port::PortState,
+    q_counter,
     qp::{QpState, ReceiveFrom, Service, qpc},
     sma,
 };
@@ -244,10 +250,12 @@ fn with_flow<T>(
     qpn: u32,
     work: impl FnOnce(&mut Hca, &mut dyn Bus, &mut Flow) -> T,
 ) -> Option<T> {
-    let transport = &mut hca.qps.get_mut(&qpn)?.transport;
-    let mut flow = transport.flow.take()?;
-    transport.away = true;
+    let qp = hca.qps.get_mut(&qpn)?;
+    let mut flow = qp.transport.flow.take()?;
+    qp.transport.away = true;
+    hca.transport.counters.use_set(qp.get(qpc::COUNTER_SET_ID));
     let result = work(hca, bus, &mut flow);
+    hca.transport.counters.use_set(q_counter::DEFAULT);
     if !std::mem::replace(&mut flow.queued, true) {
         hca.transport.ready.push_back(qpn);
     }
@@ -261,12 +269,14 @@ fn with_flow<T>(
 /// Lets the QP whose turn it is do one thing: an answer, a packet, a flushed WQE.
 fn work(hca: &mut Hca, bus: &mut dyn Bus) -> bool {
     while let Some(qpn) = hca.transport.ready.pop_front() {
-        let Some(transport) = hca.qps.get_mut(&qpn).map(|qp| &mut qp.transport) else { continue };
-        let Some(mut flow) = transport.flow.take() else { continue };
-        transport.away = true;
+        let Some(qp) = hca.qps.get_mut(&qpn) else { continue };
+        let Some(mut flow) = qp.transport.flow.take() else { continue };
+        qp.transport.away = true;
+        hca.transport.counters.use_set(qp.get(qpc::COUNTER_SET_ID));
         let worked = respond::send(hca, bus, &mut flow)
             || requester::send(hca, bus, &mut flow)
             || flush::step(hca, bus, &mut flow);
+        hca.transport.counters.use_set(q_counter::DEFAULT);
         flow.queued = worked;
         if worked {
             hca.transport.ready.push_back(qpn);
@@ -341,6 +351,9 @@ fn deliver(hca: &mut Hca, bus: &mut dyn Bus, path: &Path, frame: Frame) {
             hca.transport.rx.push_back(frame.clone());
         }
         To::Group | To::Link => {}
+    }
+    if hca.config.link == LinkKind::Ethernet {
+        hca.nic_vport.traffic.tx.count_rdma(&frame);
     }
     let management = matches!(path.route, Route::Ib { lrh, .. } if lrh.vl == packet::MANAGEMENT_VL);
     if !management && hca.port.state != PortState::Active {

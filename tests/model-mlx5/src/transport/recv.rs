@@ -93,7 +93,7 @@ fn take_shared(hca: &mut Hca, bus: &mut dyn Bus, flow: &Flow, srqn: u32) -> Opti
 }
 
 /// The scatter list of a receive WQE; it ends at the invalid lkey or with the WQE.
-fn pieces<'a>(segments: impl Iterator<Item = &'a [u8]>) -> Vec<Piece> {
+pub fn pieces<'a>(segments: impl Iterator<Item = &'a [u8]>) -> Vec<Piece> {
     segments
         .map_while(|bytes| DataSeg::read_from_bytes(bytes).ok())
         .take_while(|seg| seg.lkey.get() != INVALID_LKEY)

@@ -193,6 +193,7 @@ impl Host {
         };
         if host.hca.config.link == LinkKind::Ethernet {
             let mac = host.hca.config.mac;
+            host.hca.port.roce_enabled = true;
             host.hca.port.roce.clear();
             let v4 = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 0, n];
             for (gid, version, l3_type, vlan) in
