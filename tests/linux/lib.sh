@@ -5,7 +5,7 @@ port=18600
 # Waits until somebody listens on a TCP port of this guest, ten seconds at most.
 listening() {
   for _ in $(seq 200); do
-    [ -n "$(ss -Hltn "sport = :$1")" ] && return
+    [ -n "$($SERVER ss -Hltn "sport = :$1")" ] && return
     sleep 0.05
   done
 }
@@ -24,7 +24,7 @@ verdict() {
 
 # alone NAME COMMAND: the command ends with 0.
 alone() {
-  timeout 120 bash -c "$2" >/tmp/alone 2>&1
+  SERVER=$SERVER CLIENT=$CLIENT timeout 120 bash -c "$2" >/tmp/alone 2>&1
   verdict "$1" $? /tmp/alone
 }
 
@@ -36,7 +36,7 @@ pair() {
   if [ -z "$PEER" ]; then
     timeout 120 $SERVER $command -d mlx5_0 -p $port >/tmp/server 2>&1 &
     local server=$!
-    $SERVER_WAIT listening $port
+    listening $port
     timeout 120 $CLIENT $command -d mlx5_1 -p $port $extra ${ADDRESS:-localhost} >/tmp/client 2>&1
     local status=$?
     wait $server || status=1
@@ -54,6 +54,22 @@ pair() {
     done
     verdict "$name" $status /tmp/client
   fi
+}
+
+# manager NAME COMMAND SERVER-ARGUMENTS CLIENT-ARGUMENTS: a program of the connection manager, which is told no card. The
+# address ends the client's arguments. One guest.
+manager() {
+  timeout 120 $SERVER $2 $3 >/tmp/server 2>&1 &
+  local server=$! status=1
+  # It listens where no socket shows it: it is asked until it does.
+  for _ in $(seq 100); do
+    timeout 120 $CLIENT $2 $4 $ADDRESS >/tmp/client 2>&1
+    status=$?
+    grep -qi "REJECTED\|reject" /tmp/client || break
+    sleep 0.1
+  done
+  wait $server || status=1
+  verdict "$1" $status /tmp/server /tmp/client
 }
 
 # Prints what the kernel complained about, for the judge.

@@ -9,7 +9,7 @@ use std::fs;
 
 /// Runs a job of `tests/linux` in the guests of `options`.
 ///
-/// Each `pair NAME ...` and `alone NAME ...` of the job is a case, and has to be reported as passed by each guest.
+/// Each `pair`, `alone` and `manager` line of the job is a case, and has to be reported as passed by each guest.
 /// Besides, no guest's kernel may complain about something that `kernel_messages.txt` does not list, the model may not
 /// have found anything wrong, and frames must have passed the link of every card.
 pub fn run(bench: &Bench, job: &str, options: Options) -> Result<Tally> {
@@ -55,7 +55,7 @@ fn judge(bench: &Bench, job: &str, mut options: Options, model: fn(&Outcome) -> 
 fn cases(script: &str) -> impl Iterator<Item = &str> {
     script.lines().filter_map(|line| {
         let mut words = line.split_whitespace();
-        matches!(words.next(), Some("pair" | "alone")).then(|| words.next())?
+        matches!(words.next(), Some("pair" | "alone" | "manager")).then(|| words.next())?
     })
 }
 

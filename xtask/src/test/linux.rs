@@ -2,7 +2,7 @@
 
 use super::{Bench, Tally};
 use crate::guest::Suite;
-use crate::linux::{self, Options};
+use crate::linux::{self, Link, Options};
 use crate::linux_cases;
 use anyhow::{Result, ensure};
 
@@ -50,4 +50,20 @@ pub fn ib_two_guests(bench: &Bench) -> Result<Tally> {
 /// Behind a virtual IOMMU that maps and unmaps all the time.
 pub fn ib_iommu(bench: &Bench) -> Result<Tally> {
     linux_cases::run(bench, "ib_smoke.sh", Options { hcas: 2, iommu: true, ..Options::default() })
+}
+
+/// Frames, RoCE and the connection manager between two cards of a guest.
+pub fn roce(bench: &Bench) -> Result<Tally> {
+    linux_cases::run(bench, "roce.sh", Options { link: Link::Roce, hcas: 2, ..Options::default() })
+}
+
+/// The same model under the kernel of Debian 12.
+pub fn roce_old_kernel(bench: &Bench) -> Result<Tally> {
+    let suite = Suite::Bookworm;
+    linux_cases::run(bench, "roce_smoke.sh", Options { link: Link::Roce, hcas: 2, suite, ..Options::default() })
+}
+
+/// Between the cards of two guests.
+pub fn roce_two_guests(bench: &Bench) -> Result<Tally> {
+    linux_cases::run(bench, "roce_smoke.sh", Options { link: Link::Roce, guests: 2, ..Options::default() })
 }
