@@ -5,11 +5,12 @@ use crate::{
     cmd::PageList,
     control::count_up,
     counted::{Counted, Resident},
-    cq_ring::{CqRing, Ring},
+    cq_ring::{CqRing, Next, Ring, Shown},
     cq_view::CqView,
     device::Mlx5,
     hca::Hca,
     policy::{Guards, Lock, Policy},
+    table::Lookup,
     target::Target,
     watch::Watch,
 };
@@ -48,6 +49,10 @@ pub(crate) struct CqObject<H: PciFunction, P: Policy> {
     /// Flags that events raise.
     watch: Watch,
     ring: <P as Guards>::Lock<CqRing>,
+    /// Where the ring's consumer stands: a poll that finds nothing takes no lock.
+    next: Next,
+    /// Empty polls. Only the handle counts.
+    idle: AtomicU32,
     /// `None` once it is given back.
     memory: <P as Guards>::Lock<Option<CqMemory>>,
     cqn: AtomicU32,
@@ -117,6 +122,8 @@ impl<H: PciFunction, P: Policy> Cq<H, P> {
         let ring = unsafe { CqRing::new(ring, record(&memory.record, 0), infiniband, P::SHARED) };
         let object = CqObject {
             watch: Watch::default(),
+            next: Next::new(&ring),
+            idle: AtomicU32::new(0),
             ring: Lock::new(ring),
             memory: Lock::new(Some(memory)),
             cqn: AtomicU32::new(NO_CQN),
@@ -195,6 +202,16 @@ impl<H: PciFunction, P: Policy> CqObject<H, P> {
         }
     }
 
+    /// Works on the ring, and tells afterwards where its consumer stands.
+    #[inline(always)]
+    fn with_consumer<R>(&self, f: impl FnOnce(&mut CqRing) -> R) -> R {
+        self.ring.with(|ring| {
+            let result = f(ring);
+            self.next.set_from(ring);
+            result
+        })
+    }
+
     /// Its number.
     pub(crate) fn cqn(&self) -> u32 {
         self.cqn.load(Ordering::Relaxed)
@@ -202,19 +219,31 @@ impl<H: PciFunction, P: Policy> CqObject<H, P> {
 
     /// Takes out all completions of a QP, see [`CqRing::sweep`].
     pub(crate) fn sweep(&self, user_index: u32, target: &Target) {
-        self.ring.with(|ring| ring.sweep(&self.hca().hal, user_index, target));
+        self.with_consumer(|ring| ring.sweep(&self.hca().hal, user_index, target));
     }
 
-    /// Works on the ring, unless the CQ or the device failed.
+    /// An error, once the CQ or the device failed.
     #[inline(always)]
-    pub(crate) fn with_ring<R>(
-        &self,
-        f: impl FnOnce(&mut CqRing, &Hca<H, P>) -> Result<R, PollError>,
-    ) -> Result<R, PollError> {
-        if self.watch.flags() & (Watch::CQ_ERROR | Watch::DEVICE_FATAL) != 0 {
-            return Err(self.failed());
+    fn check(&self) -> Result<(), PollError> {
+        if self.watch.flags() & (Watch::CQ_ERROR | Watch::DEVICE_FATAL) != 0 { Err(self.failed()) } else { Ok(()) }
+    }
+
+    /// From a user index to the QP.
+    #[inline(always)]
+    fn users(&self) -> Lookup<Target> {
+        // SAFETY: a CQ holds its device, which holds the table.
+        unsafe { self.hca().users.lookup() }
+    }
+
+    /// Takes the next completion for a view to show.
+    #[inline(always)]
+    pub(crate) fn advance(&self) -> Result<Option<Shown>, PollError> {
+        self.check()?;
+        let shown = self.with_consumer(|ring| ring.advance(self.users(), &self.hca().hal))?;
+        if shown.is_none() {
+            self.idle();
         }
-        self.ring.with(|ring| f(ring, self.hca()))
+        Ok(shown)
     }
 
     #[cold]
@@ -227,13 +256,21 @@ impl<H: PciFunction, P: Policy> CqObject<H, P> {
         self.ring.with(CqRing::end_view);
     }
 
-    /// After an empty poll.
+    /// After an empty poll: lets others run, and services the device now and then.
     #[inline(always)]
-    pub(crate) fn idle(&self, service: bool) {
+    fn idle(&self) {
         self.hca().hal.idle();
-        if service {
-            self.hca().drive();
+        let idle = self.idle.load(Ordering::Relaxed).wrapping_add(1);
+        self.idle.store(idle, Ordering::Relaxed);
+        if idle & 0xfff == 0 {
+            self.service();
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn service(&self) {
+        self.hca().drive();
     }
 
     /// Asks for an event. PRM: "CQ DoorBell Register".
@@ -270,7 +307,7 @@ impl<H: PciFunction, P: Policy> CqObject<H, P> {
     /// Goes over to a ring of `1 << log` entries. PRM: MODIFY_CQ with op_mod 1.
     fn resize(&self, log: u32) -> Result<(), Error> {
         const CQC: usize = modify_cq::CQC;
-        self.ring.with(|ring| {
+        self.with_consumer(|ring| {
             let log_stride = ring.ring.log_stride;
             let len = 1 << (log + log_stride);
             let buffer = Buffer::new(self.hca(), len)?;
@@ -373,12 +410,15 @@ impl<H: PciFunction, P: Policy> CompletionQueue for Cq<H, P> {
     #[inline]
     fn poll(&mut self, out: &mut [Completion]) -> Result<usize, PollError> {
         let object = &*self.0;
-        let (taken, service) = object.with_ring(|ring, hca| {
-            let taken = ring.poll(&hca.users, &hca.hal, out)?;
-            Ok((taken, taken == 0 && ring.count_idle()))
-        })?;
+        object.check()?;
+        // SAFETY: only this handle, which is borrowed exclusively, changes the ring for another.
+        let taken = if unsafe { object.next.is_empty() } {
+            0
+        } else {
+            object.ring.with(|ring| ring.poll(object.users(), &object.next, &object.hca().hal, out))?
+        };
         if taken == 0 {
-            object.idle(service);
+            object.idle();
         }
         Ok(taken)
     }

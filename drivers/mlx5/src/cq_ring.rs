@@ -1,11 +1,11 @@
 //! The consuming side of a completion queue.
 
 use crate::{
-    cqe::{Context, Entry, SEND_OPCODES},
-    table::Table,
+    cqe::{Context, Entry, receive, request},
+    table::Lookup,
     target::Target,
 };
-use bareverbs::{Completion, PollError, Qpn, cq::Consumer};
+use bareverbs::{Completion, PollError, Qpn, WcOpcode, cq::Consumer};
 use bareverbs_hal::Dma;
 use bareverbs_mlx5_prm::{
     cqe::{OP_OWN, op_own, opcode},
@@ -13,20 +13,19 @@ use bareverbs_mlx5_prm::{
 };
 use core::{
     ptr::NonNull,
-    sync::atomic::{AtomicU32, Ordering},
+    sync::atomic::{AtomicPtr, AtomicU32, Ordering},
 };
 
 /// Parts of `op_own` that tell whether the entry is there and what it is.
 const KIND: u8 = !op_own::SOLICITED;
-/// What is left of a responder's `op_own` beside its opcode: format and owner.
-const LOW: u8 = 0xf & KIND;
-const RESPONDER: core::ops::RangeInclusive<u8> = opcode::RESP_WR_IMM..=opcode::RESP_SEND_INV;
-
 /// The entries of a ring, whose memory somebody else owns.
 #[derive(Clone, Copy)]
 pub(crate) struct Ring {
-    /// The last 64 bytes of entry 0.
+    /// The last 64 bytes of entry 0, and where they would be behind the last entry.
     first: NonNull<u8>,
+    end: NonNull<u8>,
+    /// Bytes of an entry: 64 or 128.
+    stride: usize,
     /// Log of the number of entries.
     pub(crate) log: u32,
     /// Log of the bytes of an entry: 6 or 7.
@@ -35,11 +34,15 @@ pub(crate) struct Ring {
 
 impl Ring {
     /// # Safety
-    /// `start` is valid for `1 << log` entries of `1 << log_stride` bytes for as long as the ring is used.
+    /// `start` is valid for `1 << log` entries of `1 << log_stride` bytes for as long as the ring is used, and aligned to
+    /// 64 bytes.
     pub(crate) unsafe fn new(start: NonNull<u8>, log: u32, log_stride: u32) -> Self {
+        let stride = 1 << log_stride;
         // SAFETY: inside the first entry.
-        let first = unsafe { start.add((1 << log_stride) - 64) };
-        Self { first, log, log_stride }
+        let first = unsafe { start.add(stride - 64) };
+        // The end is compared with and never followed: with long entries it lies outside.
+        let end = first.map_addr(|addr| addr.saturating_add(stride << log));
+        Self { first, end, stride, log, log_stride }
     }
 
     /// The entry that a consumer stands at.
@@ -80,10 +83,51 @@ impl Ring {
     }
 }
 
+/// Where a consumer stands, in one word that can be read without the CQ's lock: the address of the next entry (of its
+/// last 64 bytes, which are aligned), with its owner bit in bit 0.
+pub(crate) struct Next(AtomicPtr<u8>);
+
+impl Next {
+    /// At the beginning of a ring.
+    pub(crate) fn new(ring: &CqRing) -> Self {
+        let next = Self(AtomicPtr::new(core::ptr::null_mut()));
+        next.set_from(ring);
+        next
+    }
+
+    #[inline(always)]
+    fn set(&self, entry: Entry, owner: u8) {
+        self.0.store(entry.0.as_ptr().map_addr(|addr| addr | usize::from(owner)), Ordering::Relaxed);
+    }
+
+    /// Where the consumer of a ring stands now.
+    pub(crate) fn set_from(&self, ring: &CqRing) {
+        self.set(ring.ring.entry(ring.consumer), ring.consumer.owner());
+    }
+
+    #[inline(always)]
+    fn get(&self) -> (Entry, u8) {
+        let word = self.0.load(Ordering::Relaxed);
+        let entry = word.map_addr(|addr| addr & !usize::from(op_own::OWNER));
+        // SAFETY: the address of an entry.
+        (Entry(unsafe { NonNull::new_unchecked(entry) }), word.addr() as u8 & op_own::OWNER)
+    }
+
+    /// Whether the device has not written the next entry yet.
+    ///
+    /// # Safety
+    /// The ring stays where it is meanwhile.
+    #[inline(always)]
+    pub(crate) unsafe fn is_empty(&self) -> bool {
+        let (entry, owner) = self.get();
+        (entry.op_own() ^ owner) & op_own::OWNER != 0
+    }
+}
+
 /// What came of an entry.
 enum Taken {
-    /// A completion.
-    Done(Completion),
+    /// A completion, which was written to its place.
+    Done,
     /// There is none yet.
     Empty,
     /// The entry tells of no request.
@@ -102,11 +146,18 @@ impl Shown {
     /// All of it.
     #[inline(always)]
     pub(crate) fn completion(&self) -> Completion {
-        let cqe_opcode = self.entry.opcode();
-        match self.entry.work() {
-            Some(work) if cqe_opcode == opcode::REQ => self.entry.sent(self.wr_id, work),
-            Some(_) if RESPONDER.contains(&cqe_opcode) => self.entry.received(self.wr_id, cqe_opcode, self.context),
-            _ => self.entry.failed(self.wr_id),
+        let Shown { entry, wr_id, context } = *self;
+        let qpn = entry.qpn();
+        let kind = receive(entry.op_own() & KIND & !op_own::OWNER);
+        match entry.work() {
+            _ if kind.good => entry.received(wr_id, qpn, kind, context),
+            Some(opcode) if entry.opcode() == opcode::REQ => match opcode {
+                WcOpcode::Send | WcOpcode::Write => {
+                    Completion { wr_id, qpn: Qpn::new(qpn), opcode, ..Default::default() }
+                }
+                opcode => entry.answered(wr_id, qpn, opcode),
+            },
+            _ => entry.failed(wr_id),
         }
     }
 }
@@ -117,8 +168,6 @@ pub(crate) struct CqRing {
     pub(crate) consumer: Consumer,
     /// The newest entry that was taken is still read by a view, so the device must not get it back.
     held: bool,
-    /// Empty polls.
-    idle: u32,
     /// Doorbell record: consumer index, and the dword that arms.
     record: NonNull<[AtomicU32; 2]>,
     /// All ones on an InfiniBand port, 0 on Ethernet.
@@ -138,7 +187,6 @@ impl CqRing {
             ring,
             consumer: Consumer::new(ring.log),
             held: false,
-            idle: 0,
             record,
             infiniband: if infiniband { u32::MAX } else { 0 },
             shared,
@@ -171,88 +219,94 @@ impl CqRing {
         self.record(doorbell_record::CQ_ARM).store(value.to_be(), Ordering::Release);
     }
 
-    /// Takes up to `out.len()` completions.
-    #[inline(always)]
+    /// Takes up to `out.len()` completions. `next` says where the consumer stands.
+    #[inline(never)]
     pub(crate) fn poll<H: Dma>(
         &mut self,
-        users: &Table<Target>,
+        users: Lookup<Target>,
+        next: &Next,
         hal: &H,
         out: &mut [Completion],
     ) -> Result<usize, PollError> {
-        let stride = 1usize << self.ring.log_stride;
-        let mut entry = self.ring.entry(self.consumer);
-        let mut owner = self.consumer.owner();
-        let mut left = (1u32 << self.ring.log) - self.consumer.slot();
+        let (mut entry, mut owner) = next.get();
+        let (end, stride) = (self.ring.end, self.ring.stride);
         let mut taken = 0u32;
-        let mut result = Ok(());
-        for place in out.iter_mut() {
+        let mut bad = None;
+        for place in out {
             let kind = (entry.op_own() ^ owner) & KIND;
             if kind & op_own::OWNER != 0 {
                 break;
             }
             hal.dma_rmb();
-            match self.take(users, entry, kind) {
-                Taken::Done(completion) => *place = completion,
+            match self.take(users, entry, kind, place) {
+                Taken::Done => {}
                 Taken::Empty => break,
                 Taken::Bad(error) => {
-                    // Told when it comes first.
-                    if taken == 0 {
-                        taken = 1;
-                        result = Err(error);
-                    }
+                    bad = Some(error);
                     break;
                 }
             }
             taken += 1;
-            left -= 1;
-            if left == 0 {
-                left = 1 << self.ring.log;
-                owner ^= op_own::OWNER;
+            // SAFETY: the next entry, or the end.
+            entry = Entry(unsafe { entry.0.byte_add(stride) });
+            if entry.0 == end {
                 entry = Entry(self.ring.first);
-            } else {
-                // SAFETY: `left` entries remain before the ring's end.
-                entry = Entry(unsafe { entry.0.add(stride) });
+                owner ^= op_own::OWNER;
             }
         }
-        if taken != 0 {
-            self.consumer = self.consumer.plus(taken);
-            self.held = false;
-            self.publish();
+        next.set(entry, owner);
+        self.consumer = self.consumer.plus(taken);
+        self.held &= taken == 0;
+        self.publish();
+        match bad {
+            // Told when it comes first.
+            Some(error) if taken == 0 => {
+                self.skip(next);
+                Err(error)
+            }
+            _ => Ok(taken as usize),
         }
-        result.map(|()| taken as usize)
     }
 
-    /// Counts an empty poll; whether the device is due for service.
-    #[inline(always)]
-    pub(crate) fn count_idle(&mut self) -> bool {
-        self.idle = self.idle.wrapping_add(1);
-        self.idle & 0xfff == 0
+    /// Goes over an entry that tells of no request.
+    #[cold]
+    #[inline(never)]
+    fn skip(&mut self, next: &Next) {
+        self.consumer = self.consumer.plus(1);
+        self.held = false;
+        self.publish();
+        next.set_from(self);
     }
 
-    /// Makes a completion of an entry that is there, and retires its request.
+    /// Makes a completion of an entry that is there, and retires its request. The completion is written to its place
+    /// at once: built elsewhere and copied, its small fields would be read back before they have left the store buffer.
     #[inline(always)]
-    fn take(&self, users: &Table<Target>, entry: Entry, kind: u8) -> Taken {
-        let sop_qpn = entry.sop_qpn();
+    fn take(&self, users: Lookup<Target>, entry: Entry, kind: u8, place: &mut Completion) -> Taken {
         let target = users.get(entry.user_index());
         // SAFETY: QPs leave the table before they go, and this CQ's lock is taken for that.
-        let Some(target) = (unsafe { target.as_ref() }) else { return self.odd(None, entry) };
-        if target.qpn.load(Ordering::Relaxed) != sop_qpn & 0xff_ffff {
-            return self.odd(None, entry);
-        }
+        let Some(target) = (unsafe { target.as_ref() }) else { return self.odd(None, entry, place) };
+        // What is left of the QPN is zero if it is the QP's; then the send opcode stands alone.
+        let Ok(send_opcode) = u8::try_from(entry.raw_sop_qpn() ^ target.raw_qpn()) else {
+            return self.odd(None, entry, place);
+        };
         if kind == opcode::REQ {
-            let (Some(opcode), Some(wr_id)) =
-                (SEND_OPCODES[(sop_qpn >> 24) as usize], target.send.complete(entry.wqe_counter()))
-            else {
+            let Some(opcode) = request(send_opcode) else { return Taken::Bad(PollError::BadEntry) };
+            let Some(wr_id) = target.send.complete(entry.wqe_counter()) else {
                 return Taken::Bad(PollError::BadEntry);
             };
-            return Taken::Done(entry.sent(wr_id, opcode));
+            match opcode {
+                WcOpcode::Send | WcOpcode::Write => Entry::sent(place, wr_id, target.qpn(), opcode),
+                opcode => *place = entry.answered(wr_id, target.qpn(), opcode),
+            }
+            return Taken::Done;
         }
-        let cqe_opcode = kind >> op_own::OPCODE_SHIFT;
-        if !RESPONDER.contains(&cqe_opcode) || kind & LOW != 0 {
-            return self.odd(Some(target), entry);
+        let kind = receive(kind);
+        if !kind.good {
+            return self.odd(Some(target), entry, place);
         }
         let Some(wr_id) = self.receive(target, entry) else { return Taken::Bad(PollError::BadEntry) };
-        Taken::Done(entry.received(wr_id, cqe_opcode, self.context(target)))
+        *place = entry.received(wr_id, target.qpn(), kind, self.context(target));
+        Taken::Done
     }
 
     /// What an entry does not tell of a receive.
@@ -275,7 +329,7 @@ impl CqRing {
     /// The entries that do not come every day: failed requests, and what makes no sense.
     #[cold]
     #[inline(never)]
-    fn odd(&self, target: Option<&Target>, entry: Entry) -> Taken {
+    fn odd(&self, target: Option<&Target>, entry: Entry, place: &mut Completion) -> Taken {
         if entry.opcode() == opcode::INVALID {
             return Taken::Empty;
         }
@@ -288,7 +342,8 @@ impl CqRing {
         match wr_id {
             Some(wr_id) => {
                 target.fail(entry.is_receive());
-                Taken::Done(entry.failed(wr_id))
+                *place = entry.failed(wr_id);
+                Taken::Done
             }
             None => Taken::Bad(PollError::BadEntry),
         }
@@ -296,7 +351,7 @@ impl CqRing {
 
     /// Takes the next completion for a view to show.
     #[inline(always)]
-    pub(crate) fn advance<H: Dma>(&mut self, users: &Table<Target>, hal: &H) -> Result<Option<Shown>, PollError> {
+    pub(crate) fn advance<H: Dma>(&mut self, users: Lookup<Target>, hal: &H) -> Result<Option<Shown>, PollError> {
         let entry = self.ring.entry(self.consumer);
         let kind = (entry.op_own() ^ self.consumer.owner()) & KIND;
         if kind & op_own::OWNER != 0 {
@@ -304,8 +359,10 @@ impl CqRing {
             return Ok(None);
         }
         hal.dma_rmb();
-        let result = match self.take(users, entry, kind) {
-            Taken::Done(Completion { wr_id, .. }) => {
+        let mut completion = Completion::default();
+        let result = match self.take(users, entry, kind, &mut completion) {
+            Taken::Done => {
+                let wr_id = completion.wr_id;
                 // SAFETY: QPs leave the table before they go, and this CQ's lock is taken for that.
                 let target = unsafe { users.get(entry.user_index()).as_ref() };
                 target.map(|target| Shown { entry, wr_id, context: self.context(target) }).ok_or(PollError::BadEntry)
@@ -337,7 +394,7 @@ impl CqRing {
             |(), at| {
                 hal.dma_rmb();
                 let entry = ring.entry(at);
-                if entry.user_index() != user_index || entry.qpn() != target.qpn.load(Ordering::Relaxed) {
+                if entry.user_index() != user_index || entry.qpn() != target.qpn() {
                     return false;
                 }
                 if let (true, Some(slots)) = (entry.is_receive(), target.srq) {

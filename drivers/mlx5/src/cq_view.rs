@@ -26,16 +26,8 @@ impl<H: PciFunction, P: Policy> Drop for CqView<'_, H, P> {
 impl<H: PciFunction, P: Policy> CompletionView for CqView<'_, H, P> {
     #[inline]
     fn advance(&mut self) -> Result<bool, PollError> {
-        let mut service = false;
         self.shown = None;
-        self.shown = self.cq.with_ring(|ring, hca| {
-            let shown = ring.advance(&hca.users, &hca.hal)?;
-            service = shown.is_none() && ring.count_idle();
-            Ok(shown)
-        })?;
-        if self.shown.is_none() {
-            self.cq.idle(service);
-        }
+        self.shown = self.cq.advance()?;
         Ok(self.shown.is_some())
     }
 

@@ -21,6 +21,26 @@ pub(crate) struct Context {
     pub(crate) infiniband: u32,
 }
 
+/// A [`Completion`] in few stores: the fields that most completions leave zero are parts of wider words.
+#[repr(C)]
+struct Words {
+    wr_id: u64,
+    byte_len_imm: u64,
+    qpn: u32,
+    src_qp: u32,
+    vendor_err_pkey_index_slid: u64,
+    /// Status, opcode, flags, service level, path bits, and what is unused.
+    bytes: [u8; 8],
+}
+
+const _: () = {
+    use core::mem::offset_of;
+    assert!(size_of::<Words>() == size_of::<Completion>() && align_of::<Words>() == align_of::<Completion>());
+    assert!(offset_of!(Completion, wr_id) == 0 && offset_of!(Completion, byte_len) == 8);
+    assert!(offset_of!(Completion, qpn) == 16 && offset_of!(Completion, vendor_err) == 24);
+    assert!(offset_of!(Completion, status) == 32 && offset_of!(Completion, opcode) == 33);
+};
+
 /// The last 64 bytes of an entry.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Entry(pub(crate) NonNull<u8>);
@@ -55,6 +75,12 @@ impl Entry {
     #[inline(always)]
     pub(crate) fn sop_qpn(self) -> u32 {
         field!(self, Cqe64.sop_drop_qpn).get()
+    }
+
+    /// The same as it lies in memory, as a little-endian number: the send opcode in the low byte.
+    #[inline(always)]
+    pub(crate) fn raw_sop_qpn(self) -> u32 {
+        self.sop_qpn().swap_bytes()
     }
 
     #[inline(always)]
@@ -128,7 +154,7 @@ impl Entry {
     #[inline(always)]
     pub(crate) fn work(self) -> Option<WcOpcode> {
         match self.opcode() {
-            opcode::REQ | opcode::REQ_ERR => SEND_OPCODES[(self.sop_qpn() >> 24) as usize],
+            opcode::REQ | opcode::REQ_ERR => request((self.sop_qpn() >> 24) as u8),
             opcode::RESP_WR_IMM => Some(WcOpcode::RecvWriteImm),
             opcode::RESP_SEND | opcode::RESP_SEND_IMM | opcode::RESP_SEND_INV | opcode::RESP_ERR => {
                 Some(WcOpcode::Recv)
@@ -137,48 +163,32 @@ impl Entry {
         }
     }
 
-    /// A requester's success.
+    /// A requester's success that brought nothing back, of the QP `qpn`.
     #[inline(always)]
-    pub(crate) fn sent(self, wr_id: u64, opcode: WcOpcode) -> Completion {
-        Completion {
-            wr_id,
-            byte_len: self.sent_len(opcode),
-            imm: 0,
-            qpn: Qpn::new(self.sop_qpn()),
-            src_qp: Qpn::new(0),
-            vendor_err: 0,
-            pkey_index: 0,
-            slid: Lid(0),
-            status: WcStatus::Success,
-            opcode,
-            flags: WcFlags::empty(),
-            sl: 0,
-            dlid_path_bits: 0,
-        }
+    pub(crate) fn sent(place: &mut Completion, wr_id: u64, qpn: u32, opcode: WcOpcode) {
+        let bytes = [WcStatus::Success as u8, opcode as u8, 0, 0, 0, 0, 0, 0];
+        let words = Words { wr_id, byte_len_imm: 0, qpn, src_qp: 0, vendor_err_pkey_index_slid: 0, bytes };
+        // SAFETY: a completion consists of the same fields; all of them hold values of their types.
+        unsafe { core::ptr::from_mut(place).cast::<Words>().write(words) };
     }
 
-    /// Bytes that a requester's success brought back.
-    #[inline(always)]
-    pub(crate) fn sent_len(self, opcode: WcOpcode) -> u32 {
-        match opcode {
-            WcOpcode::Read => self.byte_cnt(),
-            WcOpcode::CompareSwap | WcOpcode::FetchAdd => 8,
-            _ => 0,
-        }
+    /// A requester's success that brought something back, of the QP `qpn`.
+    pub(crate) fn answered(self, wr_id: u64, qpn: u32, opcode: WcOpcode) -> Completion {
+        let byte_len = if opcode == WcOpcode::Read { self.byte_cnt() } else { 8 };
+        Completion { wr_id, byte_len, qpn: Qpn::new(qpn), opcode, ..Completion::default() }
     }
 
-    /// A responder's success. `cqe_opcode` is one of the four.
+    /// A responder's success, of the QP `qpn`.
     #[inline(always)]
-    pub(crate) fn received(self, wr_id: u64, cqe_opcode: u8, context: Context) -> Completion {
+    pub(crate) fn received(self, wr_id: u64, qpn: u32, kind: &Receive, context: Context) -> Completion {
         let Context { pkey_index, datagram, infiniband } = context;
-        let kind = &RECEIVES[(cqe_opcode & 7) as usize];
         let rqpn = self.flags_rqpn();
         let grh = rqpn >> rqpn::GRH_SHIFT & rqpn::GRH_MASK != 0 && datagram;
         Completion {
             wr_id,
             byte_len: self.byte_cnt(),
             imm: self.imm() & kind.imm_mask,
-            qpn: Qpn::new(self.sop_qpn()),
+            qpn: Qpn::new(qpn),
             src_qp: Qpn::new(rqpn),
             vendor_err: 0,
             pkey_index,
@@ -205,7 +215,12 @@ impl Entry {
 }
 
 /// What a send opcode is to the user; `None` for those that this driver does not post.
-pub(crate) static SEND_OPCODES: [Option<WcOpcode>; 256] = {
+#[inline(always)]
+pub(crate) fn request(opcode: u8) -> Option<WcOpcode> {
+    REQUESTS[opcode as usize]
+}
+
+static REQUESTS: [Option<WcOpcode>; 256] = {
     let mut table = [None; 256];
     table[wqe::opcode::SEND as usize] = Some(WcOpcode::Send);
     table[wqe::opcode::SEND_IMM as usize] = Some(WcOpcode::Send);
@@ -218,21 +233,33 @@ pub(crate) static SEND_OPCODES: [Option<WcOpcode>; 256] = {
     table
 };
 
-/// What a responder's CQE opcode says.
-struct Receive {
+/// What a good responder's entry says by its opcode.
+pub(crate) struct Receive {
+    imm_mask: u32,
     opcode: WcOpcode,
     flags: u8,
-    imm_mask: u32,
+    /// It is one.
+    pub(crate) good: bool,
 }
 
-static RECEIVES: [Receive; 8] = {
+/// By `op_own` less owner and solicited bit: an entry of another format than the plain one is none of these.
+#[inline(always)]
+pub(crate) fn receive(kind: u8) -> &'static Receive {
+    &RECEIVES[kind as usize]
+}
+
+static RECEIVES: [Receive; 256] = {
     const fn row(opcode: WcOpcode, flags: WcFlags) -> Receive {
-        Receive { opcode, flags: flags.bits(), imm_mask: if flags.is_empty() { 0 } else { u32::MAX } }
+        Receive { opcode, flags: flags.bits(), imm_mask: if flags.is_empty() { 0 } else { u32::MAX }, good: true }
     }
-    const NOTHING: Receive = row(WcOpcode::Recv, WcFlags::empty());
-    let mut table = [NOTHING; 8];
-    table[opcode::RESP_WR_IMM as usize] = row(WcOpcode::RecvWriteImm, WcFlags::WITH_IMM);
-    table[opcode::RESP_SEND_IMM as usize] = row(WcOpcode::Recv, WcFlags::WITH_IMM);
-    table[opcode::RESP_SEND_INV as usize] = row(WcOpcode::Recv, WcFlags::WITH_INVALIDATE);
+    const NOTHING: Receive = Receive { good: false, ..row(WcOpcode::Recv, WcFlags::empty()) };
+    const fn kind(opcode: u8) -> usize {
+        (opcode << op_own::OPCODE_SHIFT) as usize
+    }
+    let mut table = [NOTHING; 256];
+    table[kind(opcode::RESP_WR_IMM)] = row(WcOpcode::RecvWriteImm, WcFlags::WITH_IMM);
+    table[kind(opcode::RESP_SEND)] = row(WcOpcode::Recv, WcFlags::empty());
+    table[kind(opcode::RESP_SEND_IMM)] = row(WcOpcode::Recv, WcFlags::WITH_IMM);
+    table[kind(opcode::RESP_SEND_INV)] = row(WcOpcode::Recv, WcFlags::WITH_INVALIDATE);
     table
 };

@@ -62,6 +62,7 @@ mod sealed {
             Self::new(value)
         }
 
+        #[inline(always)]
         fn with<R>(&self, f: impl FnOnce(&mut T) -> R) -> R {
             f(&mut self.lock())
         }
@@ -86,6 +87,7 @@ mod sealed {
             Self { busy: Cell::new(false), value: UnsafeCell::new(value) }
         }
 
+        #[inline(always)]
         fn with<R>(&self, f: impl FnOnce(&mut T) -> R) -> R {
             while self.busy.replace(true) {
                 core::hint::spin_loop();

@@ -35,7 +35,7 @@ use bareverbs_mlx5_prm::{
 use core::{
     mem::ManuallyDrop,
     ptr::NonNull,
-    sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering},
+    sync::atomic::{AtomicU32, AtomicU64, Ordering},
 };
 
 /// No user index.
@@ -169,18 +169,11 @@ impl<H: PciFunction, P: Policy> Qp<H, P> {
         let (log_slots, log_stride) = shape.recv.unwrap_or((0, 4));
         // SAFETY: the buffer ends with a doorbell record.
         let record = unsafe { record(&buffer, record_offset(&shape)) };
-        let target = Target {
-            qpn: AtomicU32::new(NO_QPN),
-            pkey_index: AtomicU16::new(0),
-            failed: Default::default(),
-            reliable: init.kind == QpType::Rc,
-            datagram: init.kind == QpType::Ud,
-            srq: srq.map(|srq| NonNull::from(&srq.slots)),
-            // SAFETY: the tables have that many entries and go with the object.
-            send: unsafe { SendQueue::new(slots.ptr(), log_blocks) },
-            // SAFETY: as above.
-            recv: unsafe { RecvQueue::new(wr_ids.ptr(), log_slots) },
-        };
+        // SAFETY: the tables have that many entries and go with the object.
+        let send = unsafe { SendQueue::new(slots.ptr(), log_blocks) };
+        // SAFETY: as above.
+        let recv = unsafe { RecvQueue::new(wr_ids.ptr(), log_slots) };
+        let target = Target::new(init.kind, send, recv, srq.map(|srq| NonNull::from(&srq.slots)));
         let send = SendRingInit {
             // SAFETY: the send ring lies behind the receive ring, or, if there is none, nothing is ever written there.
             start: unsafe { buffer.ptr().add(shape.recv_len()) },
@@ -279,7 +272,7 @@ impl<H: PciFunction, P: Policy> QpObject<H, P> {
         let mut out = [0; create_qp::OUT_LEN];
         hca.execute(create_qp::OPCODE, 0, &mut input, &self.buffer.pages(shape.len()), &mut out)?;
         let qpn = create_qp::out::QPN.get(&out);
-        self.target.qpn.store(qpn, Ordering::Relaxed);
+        self.target.set_qpn(qpn);
         // SAFETY: nobody else has a handle yet.
         unsafe { self.send.get() }.set_qpn(qpn);
         // SAFETY: the object takes the number out before it goes.
@@ -300,7 +293,7 @@ impl<H: PciFunction, P: Policy> QpObject<H, P> {
         hca.destroy(Opcode::DESTROY_QP, qpn)?;
         self.sweep();
         hca.unwatch(|watches| &watches.qps, qpn);
-        self.target.qpn.store(NO_QPN, Ordering::Relaxed);
+        self.target.set_qpn(NO_QPN);
         Ok(())
     }
 
@@ -315,7 +308,7 @@ impl<H: PciFunction, P: Policy> QpObject<H, P> {
 
     /// Its number; [`NO_QPN`] if the device does not have it.
     pub(crate) fn qpn(&self) -> u32 {
-        self.target.qpn.load(Ordering::Relaxed)
+        self.target.qpn()
     }
 
     /// The state it is in, as far as this side knows.

@@ -17,6 +17,30 @@ const MASK: u32 = SIZE as u32 - 1;
 type Leaf<T> = [AtomicPtr<T>; SIZE];
 type Root<T> = [AtomicPtr<Leaf<T>>; SIZE];
 
+/// The looking side of a [`Table`]: one word, which a loop keeps in a register.
+pub(crate) struct Lookup<T>(NonNull<Root<T>>);
+
+impl<T> Clone for Lookup<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Lookup<T> {}
+
+impl<T> Lookup<T> {
+    /// What stands at a number; null if nothing does. Bits above the 24th are ignored.
+    #[inline(always)]
+    pub(crate) fn get(self, number: u32) -> *mut T {
+        // SAFETY: the table lives while somebody looks (promise of `Table::lookup`).
+        let root = unsafe { self.0.as_ref() };
+        let leaf = root[(number >> BITS & MASK) as usize].load(Ordering::Acquire);
+        // SAFETY: every place of the root points to a leaf that lives as long as the table.
+        let leaf = unsafe { &*leaf };
+        leaf[(number & MASK) as usize].load(Ordering::Acquire)
+    }
+}
+
 /// A table of 2^24 places. Looking up takes no lock; changing it is for one caller at a time.
 ///
 /// Leaves come from state memory when an object is created and stay until the table goes.
@@ -65,13 +89,19 @@ impl<T> Table<T> {
         }
     }
 
+    /// The looking side.
+    ///
+    /// # Safety
+    /// The table is not given back while somebody looks.
+    #[inline(always)]
+    pub(crate) unsafe fn lookup(&self) -> Lookup<T> {
+        Lookup(self.root)
+    }
+
     /// What stands at a number; null if nothing does. Bits above the 24th are ignored.
     #[inline(always)]
     pub(crate) fn get(&self, number: u32) -> *mut T {
-        let leaf = self.root()[(number >> BITS & MASK) as usize].load(Ordering::Acquire);
-        // SAFETY: every place of the root points to a leaf that lives as long as the table.
-        let leaf = unsafe { &*leaf };
-        leaf[(number & MASK) as usize].load(Ordering::Acquire)
+        Lookup(self.root).get(number)
     }
 
     /// Puts an object at a number that is free.

@@ -1,7 +1,7 @@
 //! What a completion needs to know of the QP that it names.
 
 use bareverbs::{
-    QpState,
+    QpState, QpType,
     srq::SrqSlots,
     wq::{RecvQueue, SendQueue},
 };
@@ -10,15 +10,15 @@ use core::{
     sync::atomic::{AtomicU8, AtomicU16, AtomicU32, Ordering},
 };
 
-/// No QPN: what a QP has before the device has given it one.
+/// No QPN: what a QP has before the device has given it one. No device gives the 24 bits of it (IBA 9.2.1: multicast).
 pub(crate) const NO_QPN: u32 = u32::MAX;
 
 /// The completions' side of a QP. Stands in the table of user indices; pollers reach it there.
 ///
 /// Counters have one writer each (see [`bareverbs::wq`]), so the side that posts needs no lock against them.
 pub(crate) struct Target {
-    /// The QP's number, compared with the one a CQE names; [`NO_QPN`] if it has none yet.
-    pub(crate) qpn: AtomicU32,
+    /// The QP's number, as [`Entry::raw_sop_qpn`](crate::cqe::Entry::raw_sop_qpn) has it; [`NO_QPN`] if it has none.
+    raw_qpn: AtomicU32,
     /// Its receives begin with room for a GRH.
     pub(crate) datagram: bool,
     /// Index of the P_Key that its packets carry.
@@ -36,6 +36,37 @@ pub(crate) struct Target {
 }
 
 impl Target {
+    /// The completions' side of a QP without a number, with its queues and the SRQ that it receives from.
+    pub(crate) fn new(kind: QpType, send: SendQueue, recv: RecvQueue, srq: Option<NonNull<SrqSlots>>) -> Self {
+        Self {
+            raw_qpn: AtomicU32::new(NO_QPN),
+            pkey_index: AtomicU16::new(0),
+            failed: AtomicU8::new(0),
+            reliable: kind == QpType::Rc,
+            datagram: kind == QpType::Ud,
+            srq,
+            send,
+            recv,
+        }
+    }
+
+    /// The QP's number; [`NO_QPN`] if it has none.
+    #[inline(always)]
+    pub(crate) fn qpn(&self) -> u32 {
+        self.raw_qpn().swap_bytes()
+    }
+
+    /// The number as an entry holds it: all bits that differ but the lowest eight say that it is another's.
+    #[inline(always)]
+    pub(crate) fn raw_qpn(&self) -> u32 {
+        self.raw_qpn.load(Ordering::Relaxed)
+    }
+
+    /// Sets the QP's number, or [`NO_QPN`].
+    pub(crate) fn set_qpn(&self, qpn: u32) {
+        self.raw_qpn.store(qpn.swap_bytes(), Ordering::Relaxed);
+    }
+
     /// Poller: a request of the send queue (or of the receive queue) failed.
     pub(crate) fn fail(&self, receive: bool) {
         let state = if receive || self.reliable { QpState::Err } else { QpState::Sqe };
