@@ -23,7 +23,8 @@ pub const TUNNELED_OFFLOAD_EN: Field = Field::new(0x20, 29, 29);
 pub const INDIRECT_TABLE: Field = Field::new(0x20, 23, 0);
 /// 0 none, 1 inverted XOR of 8 bits, 2 Toeplitz.
 pub const RX_HASH_FN: Field = Field::new(0x24, 31, 28);
-/// Own packets do not come back: bit 0 unicasts, bit 1 multicasts.
+/// Whether own packets come back: bit 0 unicasts, bit 1 multicasts. The name says the opposite of what Linux and DPDK use
+/// it for: they set a bit to let own packets in.
 pub const SELF_LB_BLOCK: Field = Field::new(0x24, 25, 24);
 /// Transport domain.
 pub const TRANSPORT_DOMAIN: Field = Field::new(0x24, 23, 0);
