@@ -75,6 +75,7 @@ const GROUPS: &[Group] = &[
     ("vfio-hal", Qemu, vfio::hal),
     ("vfio-preflight", Qemu, vfio::preflight),
     ("vfio-pair", Qemu, vfio::pair),
+    ("vfio-pair-roce", Qemu, vfio::pair_roce),
     ("vfio-kernel", Qemu, vfio::kernel),
 ];
 

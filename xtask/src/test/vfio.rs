@@ -2,7 +2,7 @@
 
 use super::{Bench, Tally};
 use crate::guest::Suite;
-use crate::linux::Options;
+use crate::linux::{Link, Options};
 use crate::linux_cases;
 use anyhow::Result;
 
@@ -30,6 +30,11 @@ pub fn pair(bench: &Bench) -> Result<Tally> {
 /// Our ping-pongs against the kernel's driver and rdma-core, in both roles.
 pub fn kernel(bench: &Bench) -> Result<Tally> {
     linux_cases::run(bench, "vfio_kernel.sh", Options { guests: 2, ..options(bench)? })
+}
+
+/// Our ping-pongs against ours over RoCE.
+pub fn pair_roce(bench: &Bench) -> Result<Tally> {
+    linux_cases::run(bench, "vfio_pair.sh", Options { guests: 2, link: Link::Roce, ..options(bench)? })
 }
 
 /// Guests with an IOMMU, no module loaded, and our programs.
