@@ -11,8 +11,8 @@ use crate::{
     policy::{Guards, Lock, Policy},
     port,
     registers::{Block, InitSegment, init_segment},
-    table::Table,
     uar::Uar,
+    users::Users,
     watch::Watches,
 };
 use bareverbs::{DeviceAttr, Error, LinkLayer, Mtu};
@@ -55,7 +55,7 @@ pub(crate) fn open<H: PciFunction, P: Policy>(hal: H, config: &Config) -> Result
     let device = ids::find(id as u16, (id >> 16) as u16).ok_or(Error::Unsupported("PCI id of another device"))?;
     hal.set_dma_bits(64).map_err(platform)?;
     let registers = init_segment(&hal).map_err(platform)?;
-    let users = Table::new(&hal)?;
+    let users = Users::new(&hal, config.max_qps)?;
     let watches = match Watches::new(&hal) {
         Ok(watches) => watches,
         Err(e) => {

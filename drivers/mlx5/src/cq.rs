@@ -10,8 +10,8 @@ use crate::{
     device::Mlx5,
     hca::Hca,
     policy::{Guards, Lock, Policy},
-    table::Lookup,
     target::Target,
+    users::Lookup,
     watch::Watch,
 };
 use bareverbs::{
@@ -230,7 +230,7 @@ impl<H: PciFunction, P: Policy> CqObject<H, P> {
 
     /// From a user index to the QP.
     #[inline(always)]
-    fn users(&self) -> Lookup<Target> {
+    fn users(&self) -> Lookup {
         // SAFETY: a CQ holds its device, which holds the table.
         unsafe { self.hca().users.lookup() }
     }
@@ -412,15 +412,17 @@ impl<H: PciFunction, P: Policy> CompletionQueue for Cq<H, P> {
         let object = &*self.0;
         object.check()?;
         // SAFETY: only this handle, which is borrowed exclusively, changes the ring for another.
-        let taken = if unsafe { object.next.is_empty() } {
-            0
-        } else {
-            object.ring.with(|ring| ring.poll(object.users(), &object.next, &object.hca().hal, out))?
-        };
-        if taken == 0 {
-            object.idle();
+        if !unsafe { object.next.is_empty() } {
+            let taken = object.ring.with(|ring| {
+                let taken = ring.poll(object.users(), &object.next, &object.hca().hal, out);
+                if taken != 0 { Ok(taken) } else { ring.refusal(&object.next) }
+            })?;
+            if taken != 0 {
+                return Ok(taken);
+            }
         }
-        Ok(taken)
+        object.idle();
+        Ok(0)
     }
 
     #[inline]

@@ -2,8 +2,8 @@
 
 use crate::{
     cqe::{Context, Entry, receive, request},
-    table::Lookup,
     target::Target,
+    users::Lookup,
 };
 use bareverbs::{Completion, PollError, Qpn, WcOpcode, cq::Consumer};
 use bareverbs_hal::Dma;
@@ -168,6 +168,8 @@ pub(crate) struct CqRing {
     pub(crate) consumer: Consumer,
     /// The newest entry that was taken is still read by a view, so the device must not get it back.
     held: bool,
+    /// The error that a poll met first, until it is told.
+    refused: Option<PollError>,
     /// Doorbell record: consumer index, and the dword that arms.
     record: NonNull<[AtomicU32; 2]>,
     /// All ones on an InfiniBand port, 0 on Ethernet.
@@ -187,6 +189,7 @@ impl CqRing {
             ring,
             consumer: Consumer::new(ring.log),
             held: false,
+            refused: None,
             record,
             infiniband: if infiniband { u32::MAX } else { 0 },
             shared,
@@ -219,19 +222,12 @@ impl CqRing {
         self.record(doorbell_record::CQ_ARM).store(value.to_be(), Ordering::Release);
     }
 
-    /// Takes up to `out.len()` completions. `next` says where the consumer stands.
-    #[inline(never)]
-    pub(crate) fn poll<H: Dma>(
-        &mut self,
-        users: Lookup<Target>,
-        next: &Next,
-        hal: &H,
-        out: &mut [Completion],
-    ) -> Result<usize, PollError> {
+    /// Takes up to `out.len()` completions. `next` says where the consumer stands. Where none was taken,
+    /// [`refusal`](Self::refusal) says why.
+    #[inline(always)]
+    pub(crate) fn poll<H: Dma>(&mut self, users: Lookup, next: &Next, hal: &H, out: &mut [Completion]) -> usize {
         let (mut entry, mut owner) = next.get();
-        let (end, stride) = (self.ring.end, self.ring.stride);
         let mut taken = 0u32;
-        let mut bad = None;
         for place in out {
             let kind = (entry.op_own() ^ owner) & KIND;
             if kind & op_own::OWNER != 0 {
@@ -242,49 +238,44 @@ impl CqRing {
                 Taken::Done => {}
                 Taken::Empty => break,
                 Taken::Bad(error) => {
-                    bad = Some(error);
+                    // Told when it comes first: the next poll meets it again.
+                    self.refused = (taken == 0).then_some(error);
                     break;
                 }
             }
             taken += 1;
             // SAFETY: the next entry, or the end.
-            entry = Entry(unsafe { entry.0.byte_add(stride) });
-            if entry.0 == end {
+            entry = Entry(unsafe { entry.0.byte_add(self.ring.stride) });
+            if entry.0 == self.ring.end {
                 entry = Entry(self.ring.first);
                 owner ^= op_own::OWNER;
             }
         }
         next.set(entry, owner);
         self.consumer = self.consumer.plus(taken);
-        self.held &= taken == 0;
-        self.publish();
-        match bad {
-            // Told when it comes first.
-            Some(error) if taken == 0 => {
-                self.skip(next);
-                Err(error)
-            }
-            _ => Ok(taken as usize),
-        }
-    }
-
-    /// Goes over an entry that tells of no request.
-    #[cold]
-    #[inline(never)]
-    fn skip(&mut self, next: &Next) {
-        self.consumer = self.consumer.plus(1);
+        // No view is at work now.
         self.held = false;
         self.publish();
+        taken as usize
+    }
+
+    /// Why a poll took nothing: the error that it met, whose entry is gone over, or there was none.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn refusal(&mut self, next: &Next) -> Result<usize, PollError> {
+        let Some(error) = self.refused.take() else { return Ok(0) };
+        self.consumer = self.consumer.plus(1);
+        self.publish();
         next.set_from(self);
+        Err(error)
     }
 
     /// Makes a completion of an entry that is there, and retires its request. The completion is written to its place
     /// at once: built elsewhere and copied, its small fields would be read back before they have left the store buffer.
     #[inline(always)]
-    fn take(&self, users: Lookup<Target>, entry: Entry, kind: u8, place: &mut Completion) -> Taken {
-        let target = users.get(entry.user_index());
+    fn take(&self, users: Lookup, entry: Entry, kind: u8, place: &mut Completion) -> Taken {
         // SAFETY: QPs leave the table before they go, and this CQ's lock is taken for that.
-        let Some(target) = (unsafe { target.as_ref() }) else { return self.odd(None, entry, place) };
+        let target = unsafe { users.get(entry.user_index()).as_ref() };
         // What is left of the QPN is zero if it is the QP's; then the send opcode stands alone.
         let Ok(send_opcode) = u8::try_from(entry.raw_sop_qpn() ^ target.raw_qpn()) else {
             return self.odd(None, entry, place);
@@ -351,7 +342,7 @@ impl CqRing {
 
     /// Takes the next completion for a view to show.
     #[inline(always)]
-    pub(crate) fn advance<H: Dma>(&mut self, users: Lookup<Target>, hal: &H) -> Result<Option<Shown>, PollError> {
+    pub(crate) fn advance<H: Dma>(&mut self, users: Lookup, hal: &H) -> Result<Option<Shown>, PollError> {
         let entry = self.ring.entry(self.consumer);
         let kind = (entry.op_own() ^ self.consumer.owner()) & KIND;
         if kind & op_own::OWNER != 0 {
@@ -365,7 +356,7 @@ impl CqRing {
                 let wr_id = completion.wr_id;
                 // SAFETY: QPs leave the table before they go, and this CQ's lock is taken for that.
                 let target = unsafe { users.get(entry.user_index()).as_ref() };
-                target.map(|target| Shown { entry, wr_id, context: self.context(target) }).ok_or(PollError::BadEntry)
+                Ok(Shown { entry, wr_id, context: self.context(target) })
             }
             Taken::Empty => return Ok(None),
             Taken::Bad(error) => Err(error),

@@ -7,8 +7,8 @@ use crate::{
     error::platform,
     policy::{Guards, Lock, Policy},
     table::Table,
-    target::Target,
     uar::Uar,
+    users::Users,
     watch::Watches,
 };
 use bareverbs::{DeviceAttr, Error, Event, LinkLayer, Mtu};
@@ -26,7 +26,7 @@ pub(crate) struct Hca<H: PciFunction, P: Policy> {
     pub(crate) caps: Caps,
     pub(crate) attr: DeviceAttr,
     /// From the user index in a CQE to the QP. Read without the control lock, changed under it.
-    pub(crate) users: ManuallyDrop<Table<Target>>,
+    pub(crate) users: ManuallyDrop<Users>,
 }
 
 /// What SET_HCA_CAP put in force, and what the driver made of it.

@@ -42,6 +42,7 @@ mod state;
 mod table;
 mod target;
 mod uar;
+mod users;
 mod watch;
 mod wqe;
 

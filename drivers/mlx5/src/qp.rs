@@ -236,7 +236,7 @@ impl<H: PciFunction, P: Policy> QpObject<H, P> {
         let hca = self.device.hca();
         let target = NonNull::from(&self.target);
         let limit = hca.caps.limits.qps;
-        let user = hca.control.with(|_| hca.users.insert_anywhere(&hca.hal, hint, limit, target))?;
+        let user = hca.control.with(|_| hca.users.insert(hint, limit, target));
         let too_many = Error::OutOfRange { what: Argument::Qps, wanted: u64::from(limit) + 1, max: limit.into() };
         let user = user.ok_or(too_many)?;
         self.user_index.store(user, Ordering::Relaxed);

@@ -17,30 +17,6 @@ const MASK: u32 = SIZE as u32 - 1;
 type Leaf<T> = [AtomicPtr<T>; SIZE];
 type Root<T> = [AtomicPtr<Leaf<T>>; SIZE];
 
-/// The looking side of a [`Table`]: one word, which a loop keeps in a register.
-pub(crate) struct Lookup<T>(NonNull<Root<T>>);
-
-impl<T> Clone for Lookup<T> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<T> Copy for Lookup<T> {}
-
-impl<T> Lookup<T> {
-    /// What stands at a number; null if nothing does. Bits above the 24th are ignored.
-    #[inline(always)]
-    pub(crate) fn get(self, number: u32) -> *mut T {
-        // SAFETY: the table lives while somebody looks (promise of `Table::lookup`).
-        let root = unsafe { self.0.as_ref() };
-        let leaf = root[(number >> BITS & MASK) as usize].load(Ordering::Acquire);
-        // SAFETY: every place of the root points to a leaf that lives as long as the table.
-        let leaf = unsafe { &*leaf };
-        leaf[(number & MASK) as usize].load(Ordering::Acquire)
-    }
-}
-
 /// A table of 2^24 places. Looking up takes no lock; changing it is for one caller at a time.
 ///
 /// Leaves come from state memory when an object is created and stay until the table goes.
@@ -89,19 +65,12 @@ impl<T> Table<T> {
         }
     }
 
-    /// The looking side.
-    ///
-    /// # Safety
-    /// The table is not given back while somebody looks.
-    #[inline(always)]
-    pub(crate) unsafe fn lookup(&self) -> Lookup<T> {
-        Lookup(self.root)
-    }
-
     /// What stands at a number; null if nothing does. Bits above the 24th are ignored.
-    #[inline(always)]
     pub(crate) fn get(&self, number: u32) -> *mut T {
-        Lookup(self.root).get(number)
+        let leaf = self.root()[(number >> BITS & MASK) as usize].load(Ordering::Acquire);
+        // SAFETY: every place of the root points to a leaf that lives as long as the table.
+        let leaf = unsafe { &*leaf };
+        leaf[(number & MASK) as usize].load(Ordering::Acquire)
     }
 
     /// Puts an object at a number that is free.
@@ -120,22 +89,6 @@ impl<T> Table<T> {
         }
         place.store(object.as_ptr(), Ordering::Release);
         Ok(())
-    }
-
-    /// Puts an object at a free number below `limit`, searching from `hint` on. `None` if there is none.
-    pub(crate) fn insert_anywhere<H: Platform>(
-        &self,
-        hal: &H,
-        hint: u32,
-        limit: u32,
-        object: NonNull<T>,
-    ) -> Result<Option<u32>, Error> {
-        for number in (hint..limit).chain(0..hint.min(limit)) {
-            if self.get(number).is_null() {
-                return self.insert(hal, number, object).map(|()| Some(number));
-            }
-        }
-        Ok(None)
     }
 
     /// Takes away what stands at a number.

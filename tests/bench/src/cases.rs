@@ -6,22 +6,19 @@
 
 use crate::{
     entries::{data_segment, inline_wqe, write_wqe},
+    hal::BenchHal,
     meter::{Cost, Meter},
     rig::{N, Rig, SRQ_ROUND},
     verbs,
 };
 use anyhow::Result;
-use bareverbs::{Completion, Lkey, RecvWr, Rkey, SendOp, SendWr, Sge, WcOpcode, WcStatus};
-use bareverbs_mlx5::Policy;
+use bareverbs::{Completion, Lkey, Qpn, QueuePair, RecvWr, Rkey, SendOp, SendWr, Sge, WcOpcode, WcStatus};
+use bareverbs_mlx5::{Cq, Policy};
 use std::hint::black_box;
 
 /// Requests and payload lines.
 const LINES: usize = 32;
-/// Requests a call, when posting.
-const LISTS: [usize; 3] = [1, 8, 32];
-/// Completions a call, when polling.
-const BATCHES: [usize; 3] = [1, 16, 64];
-/// Polled in a round from the SRQ: a multiple of all [`BATCHES`].
+/// Polled in a round from the SRQ: a multiple of 1, 16 and 64.
 const SRQ_POLLS: usize = 960;
 
 const LKEY: Lkey = Lkey(0x1234);
@@ -66,17 +63,33 @@ pub fn run<P: Policy>(meter: &mut Meter, done: &mut dyn FnMut(&Row)) -> Result<(
     let requests = Requests::new(&lines, &sges);
     let mut cases = Cases { meter, requests, done, sum: 0 };
     let rig = &mut Rig::<P>::new()?;
-    cases.post_send(rig, "post_send_write", |r| &r.writes, check_writes);
-    cases.post_send(rig, "post_send_inl32", |r| &r.inlines, check_inlines);
-    cases.post_recv(rig);
-    cases.post_srq_recv(rig);
-    cases.poll_req(rig);
-    cases.poll_resp(rig);
-    cases.poll_srq(rig);
+    cases.post_send::<P, 1>(rig, "post_send_write", |r| &r.writes, check_writes);
+    cases.post_send::<P, 8>(rig, "post_send_write", |r| &r.writes, check_writes);
+    cases.post_send::<P, 32>(rig, "post_send_write", |r| &r.writes, check_writes);
+    cases.post_send::<P, 1>(rig, "post_send_inl32", |r| &r.inlines, check_inlines);
+    cases.post_send::<P, 8>(rig, "post_send_inl32", |r| &r.inlines, check_inlines);
+    cases.post_send::<P, 32>(rig, "post_send_inl32", |r| &r.inlines, check_inlines);
+    cases.post_recv::<P, 1>(rig);
+    cases.post_recv::<P, 8>(rig);
+    cases.post_recv::<P, 32>(rig);
+    cases.post_srq_recv::<P, 1>(rig);
+    cases.post_srq_recv::<P, 8>(rig);
+    cases.post_srq_recv::<P, 32>(rig);
+    cases.poll_req::<P, 1>(rig);
+    cases.poll_req::<P, 16>(rig);
+    cases.poll_req::<P, 64>(rig);
+    cases.poll_resp::<P, 1>(rig);
+    cases.poll_resp::<P, 16>(rig);
+    cases.poll_resp::<P, 64>(rig);
+    cases.poll_srq::<P, 1>(rig);
+    cases.poll_srq::<P, 16>(rig);
+    cases.poll_srq::<P, 64>(rig);
     cases.poll_empty(rig);
     black_box(cases.sum);
     Ok(())
 }
+
+type BenchCq<P> = Cq<BenchHal, P>;
 
 struct Cases<'a, 'r> {
     meter: &'a mut Meter,
@@ -85,185 +98,143 @@ struct Cases<'a, 'r> {
     sum: u64,
 }
 
-/// Posts `n` requests in lists of `k`.
+/// Posts `n` requests in lists of `K`.
 #[inline(always)]
-fn post<W>(list: &[W; LINES], n: usize, k: usize, mut call: impl FnMut(&[W])) {
-    let mut left = n / k;
-    loop {
-        for chunk in list.chunks_exact(k) {
-            if left == 0 {
-                return;
-            }
-            left -= 1;
-            call(black_box(chunk));
-        }
+fn post<W, const K: usize>(list: &[W; LINES], n: usize, mut call: impl FnMut(&[W])) {
+    let (chunks, _) = list.as_chunks::<K>();
+    for chunk in chunks.iter().cycle().take(n / K) {
+        call(black_box(chunk));
     }
 }
 
 impl<'r> Cases<'_, 'r> {
-    fn post_send<P: Policy>(
+    /// Posts to the send queue in lists of `K`.
+    fn post_send<P: Policy, const K: usize>(
         &mut self,
         rig: &mut Rig<P>,
         name: &str,
         list: impl for<'a> Fn(&'a Requests<'r>) -> &'a [SendWr<'r>; LINES],
         check: impl Fn(&Rig<P>, &Requests<'r>, u32),
     ) {
-        let list = list(&self.requests);
-        for k in LISTS {
-            let name = format!("{name}/{k}");
-            if !self.meter.wants(&name) {
-                continue;
-            }
-            let cost = self.meter.measure(
-                rig,
-                &name,
-                N,
-                |rig| {
-                    retire_sends(rig);
-                    rig.qp.posted = rig.qp.posted.wrapping_add(N as u32);
-                },
-                |rig| post(list, N, k, |wrs| verbs::post_send(&mut rig.qp.qp, wrs).expect("room")),
-            );
-            check(rig, &self.requests, rig.qp.posted.wrapping_sub(N as u32));
-            (self.done)(&(name, cost));
+        let name = format!("{name}/{K}");
+        if !self.meter.wants(&name) {
+            return;
         }
+        let list = list(&self.requests);
+        let prepare = |rig: &mut Rig<P>| {
+            retire_sends(rig);
+            rig.qp.posted = rig.qp.posted.wrapping_add(N as u32);
+        };
+        let cost = self.meter.measure(rig, &name, N, prepare, |rig| {
+            post::<_, K>(list, N, |wrs| verbs::post_send(&mut rig.qp.qp, wrs).expect("room"));
+        });
+        check(rig, &self.requests, rig.qp.posted.wrapping_sub(N as u32));
+        (self.done)(&(name, cost));
         retire_sends(rig);
     }
 
-    fn post_recv<P: Policy>(&mut self, rig: &mut Rig<P>) {
-        for k in LISTS {
-            let name = format!("post_recv/{k}");
-            if !self.meter.wants(&name) {
-                continue;
-            }
-            let list = &self.requests.receives;
-            let mut first = true;
-            let cost = self.meter.measure(
-                rig,
-                &name,
-                N,
-                |rig| {
-                    if !std::mem::take(&mut first) {
-                        retire_receives(rig);
-                    }
-                },
-                |rig| post(list, N, k, |wrs| verbs::post_recv(&mut rig.qp.qp, wrs).expect("room")),
-            );
-            for i in 0..N {
-                assert_eq!(rig.qp.recv_bytes(i), element(&self.requests, i), "receive {i}");
-            }
-            retire_receives(rig);
-            (self.done)(&(name, cost));
+    /// Posts to the receive queue in lists of `K`.
+    fn post_recv<P: Policy, const K: usize>(&mut self, rig: &mut Rig<P>) {
+        let name = format!("post_recv/{K}");
+        if !self.meter.wants(&name) {
+            return;
         }
+        let list = &self.requests.receives;
+        let mut posted = 0;
+        let prepare = |rig: &mut Rig<P>| retire_receives(rig, std::mem::replace(&mut posted, N));
+        let cost = self.meter.measure(rig, &name, N, prepare, |rig| {
+            post::<_, K>(list, N, |wrs| verbs::post_recv(&mut rig.qp.qp, wrs).expect("room"));
+        });
+        for i in 0..N {
+            assert_eq!(rig.qp.recv_bytes(i), element(&self.requests, i), "receive {i}");
+        }
+        retire_receives(rig, N);
+        (self.done)(&(name, cost));
     }
 
-    fn post_srq_recv<P: Policy>(&mut self, rig: &mut Rig<P>) {
-        for k in LISTS {
-            let name = format!("post_srq_recv/{k}");
-            if !self.meter.wants(&name) {
-                continue;
-            }
-            let list = &self.requests.receives;
-            let mut first = true;
-            let cost = self.meter.measure(
-                rig,
-                &name,
-                SRQ_ROUND,
-                |rig| {
-                    if !std::mem::take(&mut first) {
-                        retire_srq_receives(rig, SRQ_ROUND);
-                    }
-                },
-                |rig| post(list, SRQ_ROUND, k, |wrs| verbs::post_srq_recv(&mut rig.srq.srq, wrs).expect("room")),
-            );
-            check_srq(rig, &self.requests);
-            retire_srq_receives(rig, SRQ_ROUND);
-            (self.done)(&(name, cost));
+    /// Posts to the SRQ in lists of `K`.
+    fn post_srq_recv<P: Policy, const K: usize>(&mut self, rig: &mut Rig<P>) {
+        let name = format!("post_srq_recv/{K}");
+        if !self.meter.wants(&name) {
+            return;
         }
+        let list = &self.requests.receives;
+        let mut posted = 0;
+        let prepare = |rig: &mut Rig<P>| retire_srq_receives(rig, std::mem::replace(&mut posted, SRQ_ROUND));
+        let cost = self.meter.measure(rig, &name, SRQ_ROUND, prepare, |rig| {
+            post::<_, K>(list, SRQ_ROUND, |wrs| verbs::post_srq_recv(&mut rig.srq.srq, wrs).expect("room"));
+        });
+        check_srq(rig, &self.requests);
+        retire_srq_receives(rig, SRQ_ROUND);
+        (self.done)(&(name, cost));
     }
 
-    fn poll_req<P: Policy>(&mut self, rig: &mut Rig<P>) {
+    /// Polls completions of requests, `B` at once.
+    fn poll_req<P: Policy, const B: usize>(&mut self, rig: &mut Rig<P>) {
         let list = self.requests.writes;
         let expected = Completion { opcode: WcOpcode::Write, qpn: rig.qp.qp.qpn(), ..Completion::default() };
-        self.poll(
-            rig,
-            "poll_req",
-            N,
-            expected,
-            |rig| &mut rig.send_cq.cq,
-            |rig| {
-                post(&list, N, LINES, |wrs| verbs::post_send(&mut rig.qp.qp, wrs).expect("room"));
-                rig.qp.posted = rig.qp.posted.wrapping_add(N as u32);
-                rig.complete_sends(N);
-            },
-        );
+        let arm = |rig: &mut Rig<P>| {
+            post::<_, LINES>(&list, N, |wrs| verbs::post_send(&mut rig.qp.qp, wrs).expect("room"));
+            rig.qp.posted = rig.qp.posted.wrapping_add(N as u32);
+            rig.complete_sends(N);
+        };
+        self.poll::<P, B>(rig, "poll_req", N, expected, |rig| &mut rig.send_cq.cq, arm);
     }
 
-    fn poll_resp<P: Policy>(&mut self, rig: &mut Rig<P>) {
+    /// Polls completions of receives, `B` at once.
+    fn poll_resp<P: Policy, const B: usize>(&mut self, rig: &mut Rig<P>) {
         let list = self.requests.receives;
         let expected = received(rig.qp.qp.qpn());
-        self.poll(
-            rig,
-            "poll_resp",
-            N,
-            expected,
-            |rig| &mut rig.recv_cq.cq,
-            |rig| {
-                post(&list, N, LINES, |wrs| verbs::post_recv(&mut rig.qp.qp, wrs).expect("room"));
-                rig.complete_receives(N);
-            },
-        );
+        let arm = |rig: &mut Rig<P>| {
+            post::<_, LINES>(&list, N, |wrs| verbs::post_recv(&mut rig.qp.qp, wrs).expect("room"));
+            rig.complete_receives(N);
+        };
+        self.poll::<P, B>(rig, "poll_resp", N, expected, |rig| &mut rig.recv_cq.cq, arm);
     }
 
-    fn poll_srq<P: Policy>(&mut self, rig: &mut Rig<P>) {
+    /// Polls completions of receives of the SRQ, `B` at once.
+    fn poll_srq<P: Policy, const B: usize>(&mut self, rig: &mut Rig<P>) {
         let list = self.requests.receives;
         let expected = received(rig.srq_qp.qp.qpn());
-        self.poll(
-            rig,
-            "poll_srq",
-            SRQ_POLLS,
-            expected,
-            |rig| &mut rig.recv_cq.cq,
-            |rig| {
-                post(&list, SRQ_POLLS, LINES, |wrs| verbs::post_srq_recv(&mut rig.srq.srq, wrs).expect("room"));
-                rig.complete_srq_receives(SRQ_POLLS);
-            },
-        );
+        let arm = |rig: &mut Rig<P>| {
+            let post_list = |wrs: &[RecvWr<'_>]| verbs::post_srq_recv(&mut rig.srq.srq, wrs).expect("room");
+            post::<_, LINES>(&list, SRQ_POLLS, post_list);
+            rig.complete_srq_receives(SRQ_POLLS);
+        };
+        self.poll::<P, B>(rig, "poll_srq", SRQ_POLLS, expected, |rig| &mut rig.recv_cq.cq, arm);
     }
 
-    /// Rounds of `n` completions, which `arm` writes.
-    fn poll<P: Policy>(
+    /// Rounds of `n` completions, which `arm` writes; `B` are polled at once.
+    fn poll<P: Policy, const B: usize>(
         &mut self,
         rig: &mut Rig<P>,
         name: &str,
         n: usize,
         expected: Completion,
-        cq: impl Fn(&mut Rig<P>) -> &mut bareverbs_mlx5::Cq<crate::hal::BenchHal, P>,
-        mut arm: impl FnMut(&mut Rig<P>),
+        cq: impl Fn(&mut Rig<P>) -> &mut BenchCq<P>,
+        arm: impl FnMut(&mut Rig<P>),
     ) {
-        for batch in BATCHES {
-            let name = format!("{name}/{batch}");
-            if !self.meter.wants(&name) {
-                continue;
-            }
-            let mut out = [Completion::default(); 64];
-            let mut sum = self.sum;
-            let cost = self.meter.measure(rig, &name, n, &mut arm, |rig| {
-                for _ in 0..n / batch {
-                    let out = &mut black_box(&mut out)[..batch];
-                    let taken = verbs::poll(cq(rig), out).expect("good entries");
-                    assert_eq!(taken, batch);
-                    sum += out[0].wr_id + out[batch - 1].status as u64;
-                }
-            });
-            self.sum = sum;
-            // All fields, of the last call.
-            for (i, completion) in out[..batch].iter().enumerate() {
-                let wr_id = ((n - batch + i) % LINES) as u64;
-                assert_eq!(*completion, Completion { wr_id, ..expected }, "{name}, completion {i}");
-            }
-            (self.done)(&(name, cost));
+        let name = format!("{name}/{B}");
+        if !self.meter.wants(&name) {
+            return;
         }
+        let mut out = [Completion::default(); B];
+        let mut sum = 0;
+        let cost = self.meter.measure(rig, &name, n, arm, |rig| {
+            for _ in 0..n / B {
+                let out = black_box(&mut out);
+                let taken = verbs::poll(cq(rig), out).expect("good entries");
+                assert_eq!(taken, B);
+                sum += out[0].wr_id + out[B - 1].status as u64;
+            }
+        });
+        self.sum += sum;
+        // All fields, of the last call.
+        for (i, completion) in out.iter().enumerate() {
+            let wr_id = ((n - B + i) % LINES) as u64;
+            assert_eq!(*completion, Completion { wr_id, ..expected }, "{name}, completion {i}");
+        }
+        (self.done)(&(name, cost));
     }
 
     fn poll_empty<P: Policy>(&mut self, rig: &mut Rig<P>) {
@@ -288,8 +259,6 @@ impl<'r> Cases<'_, 'r> {
     }
 }
 
-use bareverbs::{Qpn, QueuePair};
-
 /// Completion of a SEND of 64 bytes that arrived.
 fn received(qpn: Qpn) -> Completion {
     Completion {
@@ -312,9 +281,9 @@ fn retire_sends<P: Policy>(rig: &mut Rig<P>) {
     }
 }
 
-fn retire_receives<P: Policy>(rig: &mut Rig<P>) {
-    rig.complete_receives(N);
-    drain(&mut rig.recv_cq.cq, N);
+fn retire_receives<P: Policy>(rig: &mut Rig<P>, n: usize) {
+    rig.complete_receives(n);
+    drain(&mut rig.recv_cq.cq, n);
 }
 
 fn retire_srq_receives<P: Policy>(rig: &mut Rig<P>, n: usize) {
@@ -322,7 +291,7 @@ fn retire_srq_receives<P: Policy>(rig: &mut Rig<P>, n: usize) {
     drain(&mut rig.recv_cq.cq, n);
 }
 
-fn drain<P: Policy>(cq: &mut bareverbs_mlx5::Cq<crate::hal::BenchHal, P>, n: usize) {
+fn drain<P: Policy>(cq: &mut BenchCq<P>, n: usize) {
     let mut out = [Completion::default(); 64];
     let mut left = n;
     while left > 0 {

@@ -1,0 +1,125 @@
+//! From the user index in a completion queue entry to the QP: one level, as large as the number of QPs that was fixed at
+//! open, reached by a mask alone, so that no number a device tells can lead outside. Empty places lead to a QP that
+//! nobody has, whose number no entry names: a completion looks nowhere whether there is one.
+
+use crate::{error::platform, target::Target};
+use bareverbs::{Error, QpType, wq};
+use bareverbs_hal::Platform;
+use core::{
+    alloc::Layout,
+    ptr::NonNull,
+    sync::atomic::{AtomicPtr, AtomicU64, Ordering},
+};
+
+/// The table. Looking up takes no lock; changing it is for one caller at a time.
+pub(crate) struct Users {
+    places: NonNull<AtomicPtr<Target>>,
+    mask: u32,
+    nobody: NonNull<Nobody>,
+}
+
+/// What stands in empty places, with queues of one entry.
+#[repr(C)]
+struct Nobody {
+    target: Target,
+    slot: wq::SendSlot,
+    wr_id: AtomicU64,
+}
+
+/// The looking side: two words, which a loop keeps in registers.
+#[derive(Clone, Copy)]
+pub(crate) struct Lookup {
+    places: NonNull<AtomicPtr<Target>>,
+    mask: u32,
+}
+
+// SAFETY: the table holds addresses in atomics; whoever follows one answers for the object.
+unsafe impl Send for Users {}
+// SAFETY: as above.
+unsafe impl Sync for Users {}
+
+impl Lookup {
+    /// Who has a number; a QP without a number if nobody has. Bits above the mask are ignored.
+    #[inline(always)]
+    pub(crate) fn get(self, number: u32) -> NonNull<Target> {
+        // SAFETY: the index is masked to the table, which lives while somebody looks (promise of `Users::lookup`).
+        let place = unsafe { self.places.add((number & self.mask) as usize).as_ref() };
+        // SAFETY: no place is ever null.
+        unsafe { NonNull::new_unchecked(place.load(Ordering::Acquire)) }
+    }
+}
+
+impl Users {
+    fn layout(mask: u32) -> Result<Layout, Error> {
+        Layout::array::<AtomicPtr<Target>>(mask as usize + 1)
+            .map_err(|_| Error::Platform(bareverbs::PlatformError::OutOfMemory { wanted: u64::MAX }))
+    }
+
+    /// An empty table for `limit` QPs, at most 2^24. Must be given back with [`free`](Self::free).
+    pub(crate) fn new<H: Platform>(hal: &H, limit: u32) -> Result<Self, Error> {
+        let mask = limit.clamp(1, 1 << 24).next_power_of_two() - 1;
+        let layout = Self::layout(mask)?;
+        let nobody: NonNull<Nobody> = hal.state_alloc(Layout::new::<Nobody>()).map_err(platform)?.cast();
+        let places = match hal.state_alloc(layout) {
+            Ok(memory) => memory.cast::<AtomicPtr<Target>>(),
+            Err(e) => {
+                // SAFETY: allocated above with this layout; nobody else knows it.
+                unsafe { hal.state_free(nobody.cast(), Layout::new::<Nobody>()) };
+                return Err(platform(e));
+            }
+        };
+        // SAFETY: memory of this layout, unused by anybody else; the queues' entries, zeroed, lie in it.
+        let target = unsafe {
+            let at = nobody.as_ptr();
+            let send = wq::SendQueue::new(NonNull::new_unchecked(&raw mut (*at).slot), 0);
+            let recv = wq::RecvQueue::new(NonNull::new_unchecked(&raw mut (*at).wr_id), 0);
+            (&raw mut (*at).target).write(Target::new(QpType::Rc, send, recv, None));
+            nobody.cast::<Target>()
+        };
+        for n in 0..=mask {
+            // SAFETY: inside the table, which nobody else knows yet.
+            unsafe { places.add(n as usize).write(AtomicPtr::new(target.as_ptr())) };
+        }
+        Ok(Self { places, mask, nobody })
+    }
+
+    /// Gives the memory back.
+    pub(crate) fn free<H: Platform>(self, hal: &H) {
+        // SAFETY: allocated in `new` with these layouts; the table is consumed.
+        unsafe {
+            if let Ok(layout) = Self::layout(self.mask) {
+                hal.state_free(self.places.cast(), layout);
+            }
+            hal.state_free(self.nobody.cast(), Layout::new::<Nobody>());
+        }
+    }
+
+    /// The looking side.
+    ///
+    /// # Safety
+    /// The table is not given back while somebody looks.
+    #[inline(always)]
+    pub(crate) unsafe fn lookup(&self) -> Lookup {
+        Lookup { places: self.places, mask: self.mask }
+    }
+
+    fn place(&self, number: u32) -> &AtomicPtr<Target> {
+        // SAFETY: the index is masked to the table.
+        unsafe { self.places.add((number & self.mask) as usize).as_ref() }
+    }
+
+    /// Puts a QP at a free number below `limit`, searching from `hint` on. `None` if there is none.
+    pub(crate) fn insert(&self, hint: u32, limit: u32, target: NonNull<Target>) -> Option<u32> {
+        let limit = limit.min(self.mask + 1);
+        let nobody = self.nobody.cast().as_ptr();
+        let is_free = |number: &u32| self.place(*number).load(Ordering::Relaxed) == nobody;
+        let number = (hint..limit).chain(0..hint.min(limit)).find(is_free)?;
+        self.place(number).store(target.as_ptr(), Ordering::Release);
+        Some(number)
+    }
+
+    /// Takes away who stands at a number.
+    pub(crate) fn remove(&self, number: u32) {
+        self.place(number).store(self.nobody.cast().as_ptr(), Ordering::Release);
+    }
+}
