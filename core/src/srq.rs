@@ -37,9 +37,12 @@ pub struct SrqSlots {
     returned: AtomicU32,
 }
 
-/// The poster's end: the next slot to be posted. Belongs to one [`SrqSlots`].
-#[derive(Debug)]
-pub struct SrqHead(u32);
+/// The poster's end of [`SrqSlots`]: the next slot to be posted. A plain value, so that a batch can work on a copy.
+#[derive(Clone, Copy, Debug)]
+pub struct SrqPoster {
+    slots: NonNull<SrqSlot>,
+    head: u32,
+}
 
 /// A slot to post, and the one that will be posted after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,13 +57,14 @@ impl SrqSlots {
     /// All `1 << log_slots` slots free, in order; the poster begins at slot 0, as the device does.
     ///
     /// # Safety
-    /// `slots` is valid for that many slots while the list lives, and nobody else touches them.
-    pub unsafe fn new(slots: NonNull<SrqSlot>, log_slots: u32) -> (Self, SrqHead) {
+    /// `slots` is valid for that many slots while either lives, and nobody else touches them. One poster is at work: a
+    /// copy replaces the value that it was made of.
+    pub unsafe fn new(slots: NonNull<SrqSlot>, log_slots: u32) -> (Self, SrqPoster) {
         let list = Self { slots, len: 1 << log_slots, returned: AtomicU32::new(NONE) };
         for i in 0..list.len {
             list.slot(i).next.store(if i + 1 == list.len { NONE } else { i + 1 }, Relaxed);
         }
-        (list, SrqHead(0))
+        (list, SrqPoster { slots, head: 0 })
     }
 
     /// Requests that can be outstanding.
@@ -73,34 +77,6 @@ impl SrqSlots {
         debug_assert!(i < self.len);
         // SAFETY: every index is a link of this list or was compared with `len`.
         unsafe { self.slots.add(i as usize).as_ref() }
-    }
-
-    /// Poster: the next place, if the queue is not full. Nothing changes until [`take`](Self::take).
-    #[inline(always)]
-    pub fn place(&self, head: &SrqHead) -> Option<SrqPlace> {
-        let next = self.slot(head.0).next.load(Relaxed);
-        if next == NONE {
-            return self.refill(head);
-        }
-        Some(SrqPlace { slot: head.0, next })
-    }
-
-    /// Takes over what was returned.
-    #[cold]
-    #[inline(never)]
-    fn refill(&self, head: &SrqHead) -> Option<SrqPlace> {
-        let next = self.returned.swap(NONE, Acquire);
-        self.slot(head.0).next.store(next, Relaxed);
-        (next != NONE).then_some(SrqPlace { slot: head.0, next })
-    }
-
-    /// Poster: a request was written to the place.
-    #[inline(always)]
-    pub fn take(&self, head: &mut SrqHead, place: SrqPlace, wr_id: u64) {
-        let slot = self.slot(place.slot);
-        slot.wr_id.store(wr_id, Relaxed);
-        slot.next.store(POSTED, Release);
-        head.0 = place.next;
     }
 
     /// Poller: the request in slot `i` is done; gives its id back and frees the slot. `None`, and nothing changes, if
@@ -126,10 +102,40 @@ impl SrqSlots {
         }
         Some(wr_id)
     }
+}
 
-    /// The id of the request in slot `i`, if it is with the device.
-    pub fn peek(&self, i: u32) -> Option<u64> {
-        (i < self.len && self.slot(i).next.load(Acquire) == POSTED).then(|| self.slot(i).wr_id.load(Relaxed))
+impl SrqPoster {
+    #[inline(always)]
+    fn slot(&self, i: u32) -> &SrqSlot {
+        // SAFETY: every index is a link of the list.
+        unsafe { self.slots.add(i as usize).as_ref() }
+    }
+
+    /// The next place, if there is one for sure, without looking at what was returned since. Nothing changes until
+    /// [`take`](Self::take).
+    #[inline(always)]
+    pub fn known_place(&self) -> Option<SrqPlace> {
+        let next = self.slot(self.head).next.load(Relaxed);
+        (next != NONE).then_some(SrqPlace { slot: self.head, next })
+    }
+
+    /// The next place, if the queue is not full. Nothing changes until [`take`](Self::take).
+    #[inline(always)]
+    pub fn place(&self, list: &SrqSlots) -> Option<SrqPlace> {
+        if self.slot(self.head).next.load(Relaxed) == NONE {
+            // Takes over what was returned.
+            self.slot(self.head).next.store(list.returned.swap(NONE, Acquire), Relaxed);
+        }
+        self.known_place()
+    }
+
+    /// A request was written to the place.
+    #[inline(always)]
+    pub fn take(&mut self, place: SrqPlace, wr_id: u64) {
+        let slot = self.slot(place.slot);
+        slot.wr_id.store(wr_id, Relaxed);
+        slot.next.store(POSTED, Release);
+        self.head = place.next;
     }
 }
 
@@ -140,7 +146,7 @@ mod tests {
 
     struct Queue {
         list: SrqSlots,
-        head: SrqHead,
+        poster: SrqPoster,
         _slots: Vec<SrqSlot>,
         /// The device's view: the order in which it follows the links.
         device: VecDeque<SrqPlace>,
@@ -151,15 +157,15 @@ mod tests {
         fn new(log: u32) -> Self {
             let mut slots: Vec<SrqSlot> = (0..1 << log).map(|_| SrqSlot::default()).collect();
             // SAFETY: the vector is kept beside the list and not touched.
-            let (list, head) = unsafe { SrqSlots::new(NonNull::new(slots.as_mut_ptr()).unwrap(), log) };
-            Self { list, head, _slots: slots, device: VecDeque::new(), expected: 0 }
+            let (list, poster) = unsafe { SrqSlots::new(NonNull::new(slots.as_mut_ptr()).unwrap(), log) };
+            Self { list, poster, _slots: slots, device: VecDeque::new(), expected: 0 }
         }
 
         fn post(&mut self, wr_id: u64) -> bool {
-            let Some(place) = self.list.place(&self.head) else { return false };
+            let Some(place) = self.poster.place(&self.list) else { return false };
             assert_eq!(place.slot, self.expected, "the device goes where the last link pointed");
             self.expected = place.next;
-            self.list.take(&mut self.head, place, wr_id);
+            self.poster.take(place, wr_id);
             self.device.push_back(place);
             true
         }
@@ -205,7 +211,7 @@ mod tests {
         const ROUNDS: u64 = 20_000;
         let mut slots: Vec<SrqSlot> = (0..16).map(|_| SrqSlot::default()).collect();
         // SAFETY: the vector outlives the list and is not touched.
-        let (list, mut head) = unsafe { SrqSlots::new(NonNull::new(slots.as_mut_ptr()).unwrap(), 4) };
+        let (list, mut poster) = unsafe { SrqSlots::new(NonNull::new(slots.as_mut_ptr()).unwrap(), 4) };
         struct Shared(SrqSlots);
         // SAFETY: the slots are atomics, and only this test's threads hold them.
         unsafe impl Sync for Shared {}
@@ -225,12 +231,12 @@ mod tests {
             }
             for id in 0..ROUNDS {
                 let place = loop {
-                    match list.0.place(&head) {
+                    match poster.place(&list.0) {
                         Some(place) => break place,
                         None => std::thread::yield_now(),
                     }
                 };
-                list.0.take(&mut head, place, id);
+                poster.take(place, id);
                 posted.fetch_add(id, Relaxed);
                 senders[(id % 3) as usize].send(place.slot).unwrap();
             }

@@ -5,7 +5,7 @@ use crate::{
     PortAttr, PortNum, PostError, PostListError, QpAttr, QpCap, QpInit, QpState, QpType, Qpn, RecvWr, Rkey, SendWr,
     Sge, SrqAttr, Srqn, WcFlags, WcOpcode, WcStatus, attr::CqInit,
 };
-use core::{fmt, ops::Range, ptr::NonNull, time::Duration};
+use core::{borrow::Borrow, fmt, ops::Range, ptr::NonNull, time::Duration};
 
 /// A verb that failed gives back what it was handed.
 pub struct Refused<T> {
@@ -346,8 +346,8 @@ pub trait SharedReceiveQueue: Handle {
 
     /// Posts a list with one doorbell (ibv_post_srq_recv).
     #[inline]
-    fn post<'a>(&mut self, list: impl IntoIterator<Item = RecvWr<'a>>) -> Result<(), PostListError> {
-        let result = push_all(list, |wr| self.push(&wr));
+    fn post<'a>(&mut self, list: impl IntoIterator<Item: Borrow<RecvWr<'a>>>) -> Result<(), PostListError> {
+        let result = push_all(list, |wr| self.push(wr.borrow()));
         self.ring();
         result
     }
@@ -394,18 +394,19 @@ pub trait QueuePair: Handle {
     /// Tells the device of all receive requests pushed since.
     fn ring_recv(&mut self);
 
-    /// Posts a list of send requests with one doorbell (ibv_post_send). On an error all before it are posted.
+    /// Posts a list of send requests with one doorbell (ibv_post_send). On an error all before it are posted. The list
+    /// may be of requests or of references to them.
     #[inline]
-    fn post_send<'a>(&mut self, list: impl IntoIterator<Item = SendWr<'a>>) -> Result<(), PostListError> {
-        let result = push_all(list, |wr| self.push_send(&wr));
+    fn post_send<'a>(&mut self, list: impl IntoIterator<Item: Borrow<SendWr<'a>>>) -> Result<(), PostListError> {
+        let result = push_all(list, |wr| self.push_send(wr.borrow()));
         self.ring_send();
         result
     }
 
     /// Posts a list of receive requests with one doorbell record (ibv_post_recv). On an error all before it are posted.
     #[inline]
-    fn post_recv<'a>(&mut self, list: impl IntoIterator<Item = RecvWr<'a>>) -> Result<(), PostListError> {
-        let result = push_all(list, |wr| self.push_recv(&wr));
+    fn post_recv<'a>(&mut self, list: impl IntoIterator<Item: Borrow<RecvWr<'a>>>) -> Result<(), PostListError> {
+        let result = push_all(list, |wr| self.push_recv(wr.borrow()));
         self.ring_recv();
         result
     }

@@ -1,8 +1,10 @@
 //! Send and receive work queues as counters: what was posted, what was retired, and whose id comes back.
 //!
-//! Each word has one writer: the poster writes `posted` and a slot before the device is told of it, the poller of the
-//! one CQ that the queue completes to writes `retired`. So posting on one core and polling on another needs no lock.
-//! No word that a device says is trusted: a completion that names no outstanding request is refused.
+//! A queue has two ends. The poster ([`SendPoster`], [`RecvPoster`]) belongs to whoever posts and is a plain value, so
+//! that a batch can work on a copy in registers; the queue itself ([`SendQueue`], [`RecvQueue`]) is shared with the
+//! poller of the one CQ that it completes to. Each shared word has one writer: the poster writes a slot and then
+//! `posted`, before the device is told; the poller writes `retired`. So posting on one core and polling on another needs
+//! no lock. No word that a device says is trusted: a completion that names no outstanding request is refused.
 
 use core::{
     ptr::NonNull,
@@ -24,7 +26,7 @@ pub struct SendSlot {
 /// A send queue. Requests take one or more basic blocks of the ring; completions name a request by its first block.
 ///
 /// A signaled completion retires all requests before it too: unsignaled requests free their places that way only
-/// (manual page ibv_post_send). The queue is full when `limit` requests are outstanding.
+/// (manual page ibv_post_send).
 #[derive(Debug)]
 pub struct SendQueue {
     slots: NonNull<SendSlot>,
@@ -33,39 +35,104 @@ pub struct SendQueue {
     retired: AtomicU32,
 }
 
+/// The posting end of a [`SendQueue`].
+#[derive(Clone, Copy, Debug)]
+pub struct SendPoster {
+    slots: NonNull<SendSlot>,
+    mask: u32,
+    block: u32,
+    posted: u32,
+    /// Where `posted` must stop, as far as was looked.
+    full_at: u32,
+}
+
+/// Where a poster must stop that came to `posted`: `limit` may be outstanding beyond what is `retired`.
+fn look(posted: u32, retired: &AtomicU32, limit: u32) -> u32 {
+    posted.wrapping_add(limit.saturating_sub(posted.wrapping_sub(retired.load(Acquire))))
+}
+
+impl SendPoster {
+    /// The basic block where the next request begins; counts on.
+    #[inline(always)]
+    pub const fn block(&self) -> u32 {
+        self.block
+    }
+
+    /// The same, as a place in the ring.
+    #[inline(always)]
+    pub const fn place(&self) -> u32 {
+        self.at(self.block)
+    }
+
+    /// The place of a block in the ring.
+    #[inline(always)]
+    pub const fn at(&self, block: u32) -> u32 {
+        block & self.mask
+    }
+
+    /// Requests pushed; counts on.
+    #[inline(always)]
+    pub const fn posted(&self) -> u32 {
+        self.posted
+    }
+
+    /// Whether another request may be pushed for sure, without looking at what was retired since.
+    #[inline(always)]
+    pub const fn has_known_room(&self) -> bool {
+        self.posted != self.full_at
+    }
+
+    /// Whether another request may be pushed, where `limit` may be outstanding.
+    #[inline(always)]
+    pub fn has_room(&mut self, queue: &SendQueue, limit: u32) -> bool {
+        if self.posted == self.full_at {
+            self.full_at = look(self.posted, &queue.retired, limit);
+        }
+        self.posted != self.full_at
+    }
+
+    /// Keeps the id of a request of so many blocks that was written to the ring. There must be [room](Self::has_room).
+    #[inline(always)]
+    pub fn push(&mut self, wr_id: u64, blocks: u32) {
+        let (block, posted) = (self.block, self.posted.wrapping_add(1));
+        // SAFETY: the index is masked to the table that `SendQueue::new` was promised.
+        let slot = unsafe { self.slots.add(self.at(block) as usize).as_ref() };
+        slot.wr_id.store(wr_id, Relaxed);
+        slot.after.store(posted, Relaxed);
+        self.posted = posted;
+        self.block = block.wrapping_add(blocks);
+    }
+
+    /// Publishes all requests pushed, before the device is told of them.
+    #[inline(always)]
+    pub fn publish(&self, queue: &SendQueue) {
+        queue.posted.store(self.posted, Release);
+    }
+
+    /// Looks anew how much room there is: the limit has changed.
+    pub fn forget_room(&mut self) {
+        self.full_at = self.posted;
+    }
+}
+
 impl SendQueue {
-    /// A queue over `1 << log_blocks` zeroed slots.
+    /// A queue over `1 << log_blocks` zeroed slots, and its poster.
     ///
     /// # Safety
-    /// `slots` is valid for that many slots while the queue lives, and nobody else touches them.
-    pub const unsafe fn new(slots: NonNull<SendSlot>, log_blocks: u32) -> Self {
-        Self { slots, mask: (1 << log_blocks) - 1, posted: AtomicU32::new(0), retired: AtomicU32::new(0) }
+    /// `slots` is valid for that many slots while either lives, and nobody else touches them. One poster is at work: a
+    /// copy replaces the value that it was made of.
+    pub const unsafe fn new(slots: NonNull<SendSlot>, log_blocks: u32) -> (Self, SendPoster) {
+        let mask = (1 << log_blocks) - 1;
+        (
+            Self { slots, mask, posted: AtomicU32::new(0), retired: AtomicU32::new(0) },
+            SendPoster { slots, mask, block: 0, posted: 0, full_at: 0 },
+        )
     }
 
     #[inline(always)]
     fn slot(&self, block: u32) -> &SendSlot {
         // SAFETY: the index is masked to the table that `new` was promised.
         unsafe { self.slots.add((block & self.mask) as usize).as_ref() }
-    }
-
-    /// Poster: requests that completions have retired.
-    #[inline(always)]
-    pub fn retired(&self) -> u32 {
-        self.retired.load(Acquire)
-    }
-
-    /// Poster: keeps the id of the request that begins at `block` and is the `after`th.
-    #[inline(always)]
-    pub fn record(&self, block: u32, wr_id: u64, after: u32) {
-        let slot = self.slot(block);
-        slot.wr_id.store(wr_id, Relaxed);
-        slot.after.store(after, Relaxed);
-    }
-
-    /// Poster: publishes all requests up to the `posted`th, before the device is told of them.
-    #[inline(always)]
-    pub fn publish(&self, posted: u32) {
-        self.posted.store(posted, Release);
     }
 
     /// Poller: retires the request that begins at `block` and all before it, and gives its id back. `None`, and
@@ -83,23 +150,16 @@ impl SendQueue {
         Some(wr_id)
     }
 
-    /// The id of the request that begins at `block`, if it is outstanding.
-    pub fn peek(&self, block: u32) -> Option<u64> {
-        let slot = self.slot(block);
-        let retired = self.retired.load(Relaxed);
-        let ahead = slot.after.load(Relaxed).wrapping_sub(retired).wrapping_sub(1);
-        (ahead < self.posted.load(Acquire).wrapping_sub(retired)).then(|| slot.wr_id.load(Relaxed))
-    }
-
     /// Requests that are posted and not retired.
     pub fn outstanding(&self) -> u32 {
         self.posted.load(Acquire).wrapping_sub(self.retired.load(Acquire))
     }
 
-    /// Forgets everything. Only while neither side is at work: after the device was reset.
-    pub fn reset(&self) {
+    /// Forgets everything, after the device did.
+    pub fn reset(&self, poster: &mut SendPoster) {
         self.posted.store(0, Relaxed);
         self.retired.store(0, Relaxed);
+        (poster.block, poster.posted, poster.full_at) = (0, 0, 0);
     }
 }
 
@@ -112,37 +172,76 @@ pub struct RecvQueue {
     retired: AtomicU32,
 }
 
+/// The posting end of a [`RecvQueue`].
+#[derive(Clone, Copy, Debug)]
+pub struct RecvPoster {
+    wr_ids: NonNull<AtomicU64>,
+    mask: u32,
+    posted: u32,
+    /// Where `posted` must stop, as far as was looked.
+    full_at: u32,
+}
+
+impl RecvPoster {
+    /// The slot of the next request.
+    #[inline(always)]
+    pub const fn slot(&self) -> u32 {
+        self.posted & self.mask
+    }
+
+    /// Requests pushed; counts on.
+    #[inline(always)]
+    pub const fn posted(&self) -> u32 {
+        self.posted
+    }
+
+    /// Whether another request may be pushed for sure, without looking at what was retired since.
+    #[inline(always)]
+    pub const fn has_known_room(&self) -> bool {
+        self.posted != self.full_at
+    }
+
+    /// Whether another request may be pushed, where `limit` may be outstanding.
+    #[inline(always)]
+    pub fn has_room(&mut self, queue: &RecvQueue, limit: u32) -> bool {
+        if self.posted == self.full_at {
+            self.full_at = look(self.posted, &queue.retired, limit);
+        }
+        self.posted != self.full_at
+    }
+
+    /// Keeps the id of a request that was written to [`slot`](Self::slot). There must be [room](Self::has_room).
+    #[inline(always)]
+    pub fn push(&mut self, wr_id: u64) {
+        // SAFETY: the index is masked to the table that `RecvQueue::new` was promised.
+        unsafe { self.wr_ids.add(self.slot() as usize).as_ref() }.store(wr_id, Relaxed);
+        self.posted = self.posted.wrapping_add(1);
+    }
+
+    /// Publishes all requests pushed, before the device is told of them.
+    #[inline(always)]
+    pub fn publish(&self, queue: &RecvQueue) {
+        queue.posted.store(self.posted, Release);
+    }
+
+    /// Looks anew how much room there is: the limit has changed.
+    pub fn forget_room(&mut self) {
+        self.full_at = self.posted;
+    }
+}
+
 impl RecvQueue {
-    /// A queue over `1 << log_slots` zeroed words for ids.
+    /// A queue over `1 << log_slots` zeroed words for ids, and its poster.
     ///
     /// # Safety
-    /// `wr_ids` is valid for that many words while the queue lives, and nobody else touches them.
-    pub const unsafe fn new(wr_ids: NonNull<AtomicU64>, log_slots: u32) -> Self {
-        Self { wr_ids, mask: (1 << log_slots) - 1, posted: AtomicU32::new(0), retired: AtomicU32::new(0) }
-    }
-
-    #[inline(always)]
-    fn wr_id(&self, slot: u32) -> &AtomicU64 {
-        // SAFETY: the index is masked to the table that `new` was promised.
-        unsafe { self.wr_ids.add((slot & self.mask) as usize).as_ref() }
-    }
-
-    /// Poster: requests that completions have retired.
-    #[inline(always)]
-    pub fn retired(&self) -> u32 {
-        self.retired.load(Acquire)
-    }
-
-    /// Poster: keeps the id of the request in `slot`.
-    #[inline(always)]
-    pub fn record(&self, slot: u32, wr_id: u64) {
-        self.wr_id(slot).store(wr_id, Relaxed);
-    }
-
-    /// Poster: publishes all requests up to the `posted`th, before the device is told of them.
-    #[inline(always)]
-    pub fn publish(&self, posted: u32) {
-        self.posted.store(posted, Release);
+    /// `wr_ids` is valid for that many words while either lives, and nobody else touches them. One poster is at work: a
+    /// copy replaces the value that it was made of.
+    pub const unsafe fn new(wr_ids: NonNull<AtomicU64>, log_slots: u32) -> (Self, RecvPoster) {
+        let mask = (1 << log_slots) - 1;
+        (
+            Self { wr_ids, mask, posted: AtomicU32::new(0), retired: AtomicU32::new(0) },
+            RecvPoster { wr_ids, mask, posted: 0, full_at: 0 },
+        )
     }
 
     /// Poller: retires the oldest request and gives its id back; `None` if nothing is outstanding.
@@ -152,7 +251,8 @@ impl RecvQueue {
         if self.posted.load(Acquire) == retired {
             return None;
         }
-        let wr_id = self.wr_id(retired).load(Relaxed);
+        // SAFETY: the index is masked to the table that `new` was promised.
+        let wr_id = unsafe { self.wr_ids.add((retired & self.mask) as usize).as_ref() }.load(Relaxed);
         self.retired.store(retired.wrapping_add(1), Release);
         Some(wr_id)
     }
@@ -162,10 +262,11 @@ impl RecvQueue {
         self.posted.load(Acquire).wrapping_sub(self.retired.load(Acquire))
     }
 
-    /// Forgets everything. Only while neither side is at work: after the device was reset.
-    pub fn reset(&self) {
+    /// Forgets everything, after the device did.
+    pub fn reset(&self, poster: &mut RecvPoster) {
         self.posted.store(0, Relaxed);
         self.retired.store(0, Relaxed);
+        (poster.posted, poster.full_at) = (0, 0);
     }
 }
 
@@ -176,10 +277,9 @@ mod tests {
 
     struct Sender {
         queue: SendQueue,
+        poster: SendPoster,
         _slots: Vec<SendSlot>,
         limit: u32,
-        block: u32,
-        posted: u32,
     }
 
     impl Sender {
@@ -187,21 +287,18 @@ mod tests {
             let mut slots: Vec<SendSlot> = (0..1 << log_blocks).map(|_| SendSlot::default()).collect();
             let table = NonNull::new(slots.as_mut_ptr()).unwrap();
             // SAFETY: the vector is kept beside the queue and not touched.
-            let queue = unsafe { SendQueue::new(table, log_blocks) };
-            Self { queue, _slots: slots, limit: 1 << log_blocks, block: 0, posted: 0 }
+            let (queue, poster) = unsafe { SendQueue::new(table, log_blocks) };
+            Self { queue, poster, _slots: slots, limit: 1 << log_blocks }
         }
 
         /// Posts a request of `blocks`; tells where it begins.
         fn post(&mut self, wr_id: u64, blocks: u32) -> Option<u32> {
-            if self.posted.wrapping_sub(self.queue.retired()) >= self.limit {
-                return None;
-            }
-            let at = self.block;
-            self.posted = self.posted.wrapping_add(1);
-            self.queue.record(at, wr_id, self.posted);
-            self.queue.publish(self.posted);
-            self.block = self.block.wrapping_add(blocks);
-            Some(at)
+            let at = self.poster.block();
+            self.poster.has_room(&self.queue, self.limit).then(|| {
+                self.poster.push(wr_id, blocks);
+                self.poster.publish(&self.queue);
+                at
+            })
         }
     }
 
@@ -238,7 +335,8 @@ mod tests {
     #[test]
     fn counters_wrap() {
         let mut s = Sender::new(2);
-        s.posted = u32::MAX - 1;
+        s.poster.posted = u32::MAX - 1;
+        s.poster.forget_room();
         s.queue.posted.store(u32::MAX - 1, Relaxed);
         s.queue.retired.store(u32::MAX - 1, Relaxed);
         for id in 0..8 {
@@ -248,18 +346,36 @@ mod tests {
     }
 
     #[test]
+    fn a_limit_that_falls_holds_at_once() {
+        let mut s = Sender::new(2);
+        s.post(1, 1).unwrap();
+        s.limit = 0;
+        s.poster.forget_room();
+        assert_eq!(s.post(2, 1), None);
+        s.limit = 4;
+        assert_eq!((2..9).filter(|id| s.post(*id, 1).is_some()).count(), 3);
+    }
+
+    #[test]
     fn receives_complete_in_order() {
         let words: Vec<AtomicU64> = (0..4).map(|_| AtomicU64::new(0)).collect();
         let table = NonNull::new(words.as_ptr().cast_mut()).unwrap();
         // SAFETY: the vector outlives the queue.
-        let q = unsafe { RecvQueue::new(table, 2) };
+        let (q, mut poster) = unsafe { RecvQueue::new(table, 2) };
         assert_eq!(q.complete(), None);
-        for n in 0..20u32 {
-            q.record(n, u64::from(n) + 5);
-            q.publish(n + 1);
-            assert_eq!(q.outstanding(), 1);
-            assert_eq!(q.complete(), Some(u64::from(n) + 5));
-            assert_eq!(q.complete(), None);
+        for n in 0..20u64 {
+            for i in 0..4 {
+                assert!(poster.has_room(&q, 4));
+                poster.push(10 * n + i);
+            }
+            assert!(!poster.has_room(&q, 4));
+            assert_eq!(q.complete(), None, "not published");
+            poster.publish(&q);
+            assert_eq!(q.outstanding(), 4);
+            assert_eq!(
+                [(); 5].map(|()| q.complete()),
+                [0, 1, 2, 3].map(|i| Some(10 * n + i)).into_iter().chain([None]).collect::<Vec<_>>()[..]
+            );
         }
     }
 }

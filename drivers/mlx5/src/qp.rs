@@ -33,6 +33,7 @@ use bareverbs_mlx5_prm::{
     registers::doorbell_record,
 };
 use core::{
+    borrow::Borrow,
     mem::ManuallyDrop,
     ptr::NonNull,
     sync::atomic::{AtomicU32, AtomicU64, Ordering},
@@ -170,14 +171,15 @@ impl<H: PciFunction, P: Policy> Qp<H, P> {
         // SAFETY: the buffer ends with a doorbell record.
         let record = unsafe { record(&buffer, record_offset(&shape)) };
         // SAFETY: the tables have that many entries and go with the object.
-        let send = unsafe { SendQueue::new(slots.ptr(), log_blocks) };
+        let (send_queue, send_poster) = unsafe { SendQueue::new(slots.ptr(), log_blocks) };
         // SAFETY: as above.
-        let recv = unsafe { RecvQueue::new(wr_ids.ptr(), log_slots) };
-        let target = Target::new(init.kind, send, recv, srq.map(|srq| NonNull::from(&srq.slots)));
+        let (recv_queue, recv_poster) = unsafe { RecvQueue::new(wr_ids.ptr(), log_slots) };
+        let target = Target::new(init.kind, send_queue, recv_queue, srq.map(|srq| NonNull::from(&srq.slots)));
         let send = SendRingInit {
             // SAFETY: the send ring lies behind the receive ring, or, if there is none, nothing is ever written there.
             start: unsafe { buffer.ptr().add(shape.recv_len()) },
             log_blocks,
+            poster: send_poster,
             limit: shape.cap.max_send_wr,
             max_sge: shape.cap.max_send_sge,
             max_inline: shape.cap.max_inline,
@@ -190,14 +192,19 @@ impl<H: PciFunction, P: Policy> Qp<H, P> {
             uar: hca.uar,
             burst: !P::SHARED,
         };
-        let recv =
-            RecvMemory { start: buffer.ptr(), log_slots, log_stride, record: dword(record, doorbell_record::RECEIVE) };
+        let recv = RecvMemory {
+            start: buffer.ptr(),
+            stride: 1 << log_stride,
+            record: dword(record, doorbell_record::RECEIVE),
+        };
         QpObject {
             target,
             // SAFETY: the buffer holds ring and record and goes with the object.
             send: Owned::new(unsafe { SendRing::new(&send) }),
             // SAFETY: as above.
-            recv: Owned::new(unsafe { RecvRing::new(recv, shape.cap.max_recv_wr, shape.cap.max_recv_sge) }),
+            recv: Owned::new(unsafe {
+                RecvRing::new(recv, recv_poster, shape.cap.max_recv_wr, shape.cap.max_recv_sge)
+            }),
             watch: Watch::default(),
             state: Owned::new(QpState::Reset),
             user_index: AtomicU32::new(NO_USER),
@@ -334,7 +341,7 @@ impl<H: PciFunction, P: Policy> QpObject<H, P> {
         if self.watch.flags() & Watch::DEVICE_FATAL != 0 { Err(PostError::DeviceFatal) } else { Ok(()) }
     }
 
-    #[inline(always)]
+    /// Pushes one send request by the long way; names what the ring calls full.
     fn push_send(&self, ring: &mut SendRing, wr: &SendWr<'_>) -> Result<(), PostError> {
         match ring.push(&self.target.send, wr) {
             Err(PostError::QueueFull) => Err(self.full(ring.is_open())),
@@ -342,7 +349,7 @@ impl<H: PciFunction, P: Policy> QpObject<H, P> {
         }
     }
 
-    #[inline(always)]
+    /// Pushes one receive request by the long way; names what the ring calls full.
     fn push_recv(&self, ring: &mut RecvRing, wr: &RecvWr<'_>) -> Result<(), PostError> {
         match ring.push(&self.target.recv, wr) {
             Err(PostError::QueueFull) if self.srq.is_some() => Err(PostError::UsesSrq),
@@ -389,6 +396,60 @@ impl<H: PciFunction, P: Policy> Qp<H, P> {
         let object = &*self.0;
         // SAFETY: this is the QP's one handle, borrowed exclusively.
         (object, unsafe { object.recv.get() })
+    }
+
+    /// Posts a list of send requests of any length. Apart from the list of one, which stays a short piece of code so.
+    #[inline(never)]
+    fn post_send_many<'a>(&mut self, list: impl Iterator<Item: Borrow<SendWr<'a>>>) -> Result<(), PostListError> {
+        let (object, ring) = self.send_parts();
+        let mut result = Ok(());
+        for (index, wr) in list.enumerate() {
+            if !ring.push_short(wr.borrow())
+                && let Err(error) = object.push_send(ring, wr.borrow())
+            {
+                result = Err(PostListError { index, error });
+                break;
+            }
+        }
+        ring.ring(&object.target.send, &object.device.hca().hal);
+        result
+    }
+
+    /// Posts a send request by the long way.
+    #[cold]
+    #[inline(never)]
+    fn post_send_long(&mut self, wr: &SendWr<'_>) -> Result<(), PostListError> {
+        let (object, ring) = self.send_parts();
+        let result = object.push_send(ring, wr).map_err(|error| PostListError { index: 0, error });
+        ring.ring(&object.target.send, &object.device.hca().hal);
+        result
+    }
+
+    /// Posts a list of receive requests of any length. Apart from the list of one, which stays a short piece of code so.
+    #[inline(never)]
+    fn post_recv_many<'a>(&mut self, list: impl Iterator<Item: Borrow<RecvWr<'a>>>) -> Result<(), PostListError> {
+        let (object, ring) = self.recv_parts();
+        let mut result = Ok(());
+        for (index, wr) in list.enumerate() {
+            if !ring.push_short(wr.borrow())
+                && let Err(error) = object.push_recv(ring, wr.borrow())
+            {
+                result = Err(PostListError { index, error });
+                break;
+            }
+        }
+        ring.ring(&object.target.recv, &object.device.hca().hal);
+        result
+    }
+
+    /// Posts a receive request by the long way.
+    #[cold]
+    #[inline(never)]
+    fn post_recv_long(&mut self, wr: &RecvWr<'_>) -> Result<(), PostListError> {
+        let (object, ring) = self.recv_parts();
+        let result = object.push_recv(ring, wr).map_err(|error| PostListError { index: 0, error });
+        ring.ring(&object.target.recv, &object.device.hca().hal);
+        result
     }
 }
 
@@ -445,6 +506,9 @@ impl<H: PciFunction, P: Policy> QueuePair for Qp<H, P> {
     fn push_send(&mut self, wr: &SendWr<'_>) -> Result<(), PostError> {
         let (object, ring) = self.send_parts();
         object.check()?;
+        if ring.push_short(wr) {
+            return Ok(());
+        }
         object.push_send(ring, wr)
     }
 
@@ -458,6 +522,9 @@ impl<H: PciFunction, P: Policy> QueuePair for Qp<H, P> {
     fn push_recv(&mut self, wr: &RecvWr<'_>) -> Result<(), PostError> {
         let (object, ring) = self.recv_parts();
         object.check()?;
+        if ring.push_short(wr) {
+            return Ok(());
+        }
         object.push_recv(ring, wr)
     }
 
@@ -468,32 +535,34 @@ impl<H: PciFunction, P: Policy> QueuePair for Qp<H, P> {
     }
 
     #[inline]
-    fn post_send<'a>(&mut self, list: impl IntoIterator<Item = SendWr<'a>>) -> Result<(), PostListError> {
+    fn post_send<'a>(&mut self, list: impl IntoIterator<Item: Borrow<SendWr<'a>>>) -> Result<(), PostListError> {
+        self.0.check().map_err(|error| PostListError { index: 0, error })?;
+        let mut list = list.into_iter();
+        if list.size_hint().1 != Some(1) {
+            return self.post_send_many(list);
+        }
+        let Some(wr) = list.next() else { return Ok(()) };
         let (object, ring) = self.send_parts();
-        object.check().map_err(|error| PostListError { index: 0, error })?;
-        let mut result = Ok(());
-        for (index, wr) in list.into_iter().enumerate() {
-            if let Err(error) = object.push_send(ring, &wr) {
-                result = Err(PostListError { index, error });
-                break;
-            }
+        if !ring.push_short(wr.borrow()) {
+            return self.post_send_long(wr.borrow());
         }
         ring.ring(&object.target.send, &object.device.hca().hal);
-        result
+        Ok(())
     }
 
     #[inline]
-    fn post_recv<'a>(&mut self, list: impl IntoIterator<Item = RecvWr<'a>>) -> Result<(), PostListError> {
+    fn post_recv<'a>(&mut self, list: impl IntoIterator<Item: Borrow<RecvWr<'a>>>) -> Result<(), PostListError> {
+        self.0.check().map_err(|error| PostListError { index: 0, error })?;
+        let mut list = list.into_iter();
+        if list.size_hint().1 != Some(1) {
+            return self.post_recv_many(list);
+        }
+        let Some(wr) = list.next() else { return Ok(()) };
         let (object, ring) = self.recv_parts();
-        object.check().map_err(|error| PostListError { index: 0, error })?;
-        let mut result = Ok(());
-        for (index, wr) in list.into_iter().enumerate() {
-            if let Err(error) = object.push_recv(ring, &wr) {
-                result = Err(PostListError { index, error });
-                break;
-            }
+        if !ring.push_short(wr.borrow()) {
+            return self.post_recv_long(wr.borrow());
         }
         ring.ring(&object.target.recv, &object.device.hca().hal);
-        result
+        Ok(())
     }
 }

@@ -153,10 +153,8 @@ impl<H: PciFunction, P: Policy> QpObject<H, P> {
         if to == QpState::Reset {
             // The device has forgotten all requests: so do CQs, queues and rings, and the doorbell record.
             self.sweep();
-            self.target.send.reset();
-            self.target.recv.reset();
-            send.reset();
-            recv.reset();
+            send.reset(&self.target.send);
+            recv.reset(&self.target.recv);
         }
         self.watch.clear(Watch::QP_ERROR);
         self.target.clear_failure();

@@ -1,10 +1,10 @@
 //! The posting side of receive queues: a QP's own ([`RecvRing`]) and a shared one ([`SrqRing`]).
 
-use crate::wqe;
+use crate::wqe::{self, Element};
 use bareverbs::{
     PostError, RecvWr, Sge,
-    srq::{SrqHead, SrqSlots},
-    wq::RecvQueue,
+    srq::{SrqPlace, SrqPoster, SrqSlots},
+    wq::{RecvPoster, RecvQueue},
 };
 use bareverbs_hal::Dma;
 use bareverbs_mlx5_prm::wqe::DS;
@@ -20,10 +20,8 @@ const MAX_ELEMENT: u32 = (1 << 31) - 1;
 pub(crate) struct RecvMemory {
     /// The ring, aligned to its stride.
     pub start: NonNull<u8>,
-    /// Log of its WQEs.
-    pub log_slots: u32,
-    /// Log of the bytes from one WQE to the next.
-    pub log_stride: u32,
+    /// Bytes from one WQE to the next.
+    pub stride: usize,
     /// The receive dword of the doorbell record.
     pub record: NonNull<AtomicU32>,
 }
@@ -33,66 +31,82 @@ impl RecvMemory {
         // SAFETY: the record lives as long as the ring (promise of the constructors below).
         unsafe { self.record.as_ref() }
     }
+}
 
-    /// Writes the list of a receive WQE.
-    ///
-    /// # Safety
-    /// `at` has room for `max_sge` segments that nobody else uses.
-    #[inline(always)]
-    unsafe fn scatter(mut at: NonNull<u8>, max_sge: u32, sges: &[Sge]) -> Result<(), PostError> {
-        if sges.len() > max_sge as usize {
-            return Err(PostError::TooManySge { max: max_sge });
-        }
-        let mut left = max_sge;
-        for sge in sges {
-            if sge.length() > MAX_ELEMENT {
-                return Err(PostError::MessageTooLong { max: MAX_ELEMENT });
-            }
-            // An empty element takes no place: its byte count would mean something else.
-            if sge.length() == 0 {
-                continue;
-            }
-            // SAFETY: at most `max_sge` segments.
-            unsafe {
-                wqe::data(at, sge);
-                at = at.add(DS);
-            }
-            left -= 1;
-        }
-        if left > 0 {
-            // SAFETY: fewer than `max_sge` segments were written.
-            unsafe { wqe::end_of_list(at) };
-        }
-        Ok(())
+/// Writes the list of a receive WQE of one element. `false`, and nothing was done, if it is another list.
+///
+/// # Safety
+/// `at` has room for `max_sge` segments that nobody else uses, at least one.
+#[inline(always)]
+unsafe fn scatter_one(at: NonNull<u8>, max_sge: u32, sges: &[Sge]) -> bool {
+    let [sge] = sges else { return false };
+    let element = Element::new(sge);
+    if element.len().wrapping_sub(1) >= MAX_ELEMENT {
+        return false;
     }
+    // SAFETY: one segment, and where there is room for a second, that.
+    unsafe {
+        if max_sge > 1 {
+            wqe::end_of_list(at.add(DS));
+        }
+        element.write_short(at);
+    }
+    true
+}
+
+/// Writes the list of a receive WQE.
+///
+/// # Safety
+/// `at` has room for `max_sge` segments that nobody else uses.
+unsafe fn scatter(mut at: NonNull<u8>, max_sge: u32, sges: &[Sge]) -> Result<(), PostError> {
+    if sges.len() > max_sge as usize {
+        return Err(PostError::TooManySge { max: max_sge });
+    }
+    let mut left = max_sge;
+    for sge in sges {
+        if sge.length() > MAX_ELEMENT {
+            return Err(PostError::MessageTooLong { max: MAX_ELEMENT });
+        }
+        // An empty element takes no place: its byte count would mean something else.
+        if sge.length() == 0 {
+            continue;
+        }
+        // SAFETY: at most `max_sge` segments.
+        unsafe {
+            Element::new(sge).write(at);
+            at = at.add(DS);
+        }
+        left -= 1;
+    }
+    if left > 0 {
+        // SAFETY: fewer than `max_sge` segments were written.
+        unsafe { wqe::end_of_list(at) };
+    }
+    Ok(())
 }
 
 /// The ring of a QP's own receive queue, as its one poster sees it.
 pub(crate) struct RecvRing {
+    poster: RecvPoster,
     memory: RecvMemory,
-    /// WQEs less one.
-    mask: u32,
-    /// Requests pushed; counts on.
-    posted: u32,
     /// Requests that may be outstanding now: 0 while the QP's state forbids posting.
     open: u32,
+    max_sge: u32,
     /// Requests that may be outstanding; 0 without a receive queue.
     limit: u32,
-    max_sge: u32,
-    /// `posted` when the device was told last.
-    rung: u32,
 }
 
 impl RecvRing {
     /// # Safety
     /// The memory is valid as it says for as long as the ring lives; nobody else writes it.
-    pub(crate) unsafe fn new(memory: RecvMemory, limit: u32, max_sge: u32) -> Self {
-        Self { mask: (1 << memory.log_slots) - 1, memory, posted: 0, open: 0, limit, max_sge, rung: 0 }
+    pub(crate) unsafe fn new(memory: RecvMemory, poster: RecvPoster, limit: u32, max_sge: u32) -> Self {
+        Self { poster, memory, open: 0, max_sge, limit }
     }
 
     /// Lets requests through, or not.
     pub(crate) fn set_open(&mut self, open: bool) {
         self.open = if open { self.limit } else { 0 };
+        self.poster.forget_room();
     }
 
     /// Whether the QP's state lets requests through.
@@ -101,78 +115,112 @@ impl RecvRing {
     }
 
     /// Begins at slot 0 again, as the device does after a reset, and clears the doorbell record.
-    pub(crate) fn reset(&mut self) {
-        (self.posted, self.rung) = (0, 0);
+    pub(crate) fn reset(&mut self, queue: &RecvQueue) {
+        queue.reset(&mut self.poster);
         self.memory.record().store(0, Ordering::Relaxed);
     }
 
-    /// Writes one request to the ring.
+    /// The WQE of the next request.
     #[inline(always)]
+    fn wqe(&self) -> NonNull<u8> {
+        // SAFETY: slots are masked to the ring.
+        unsafe { self.memory.start.add(self.poster.slot() as usize * self.memory.stride) }
+    }
+
+    /// Writes a request of one element to the ring. `false`, and nothing was done, for any other, and if the ring looks
+    /// full.
+    #[inline(always)]
+    pub(crate) fn push_short(&mut self, wr: &RecvWr<'_>) -> bool {
+        // SAFETY: a slot of the ring that is free, with room for `max_sge` segments.
+        let written = self.poster.has_known_room() && unsafe { scatter_one(self.wqe(), self.max_sge, wr.sges) };
+        if written {
+            self.poster.push(wr.wr_id);
+        }
+        written
+    }
+
+    /// Writes one request to the ring.
+    #[inline(never)]
     pub(crate) fn push(&mut self, queue: &RecvQueue, wr: &RecvWr<'_>) -> Result<(), PostError> {
-        if self.posted.wrapping_sub(queue.retired()) >= self.open {
+        if !self.poster.has_room(queue, self.open) {
             return Err(PostError::QueueFull);
         }
-        let offset = ((self.posted & self.mask) as usize) << self.memory.log_stride;
         // SAFETY: a slot of the ring that is free, with room for `max_sge` segments.
-        unsafe { RecvMemory::scatter(self.memory.start.add(offset), self.max_sge, wr.sges)? };
-        queue.record(self.posted, wr.wr_id);
-        self.posted = self.posted.wrapping_add(1);
+        unsafe { scatter(self.wqe(), self.max_sge, wr.sges)? };
+        self.poster.push(wr.wr_id);
         Ok(())
     }
 
-    /// Tells the device of all requests pushed since the last time.
+    /// Tells the device of all requests pushed. To say it twice does no harm.
     #[inline(always)]
     pub(crate) fn ring<H: Dma>(&mut self, queue: &RecvQueue, hal: &H) {
-        if self.posted == self.rung {
-            return;
-        }
-        self.rung = self.posted;
-        queue.publish(self.posted);
+        let posted = self.poster.posted();
+        self.poster.publish(queue);
         hal.dma_wmb();
-        self.memory.record().store((self.posted & 0xffff).to_be(), Ordering::Relaxed);
+        self.memory.record().store((posted & 0xffff).to_be(), Ordering::Relaxed);
     }
 }
 
 /// The ring of a shared receive queue, as its one poster sees it.
 pub(crate) struct SrqRing {
+    poster: SrqPoster,
     memory: RecvMemory,
-    head: SrqHead,
+    max_sge: u32,
     /// Requests pushed; counts on.
     posted: u32,
-    max_sge: u32,
-    /// `posted` when the device was told last.
-    rung: u32,
 }
 
 impl SrqRing {
     /// # Safety
     /// The memory is valid as it says for as long as the ring lives; nobody else writes it.
-    pub(crate) unsafe fn new(memory: RecvMemory, head: SrqHead, max_sge: u32) -> Self {
-        Self { memory, head, posted: 0, max_sge, rung: 0 }
+    pub(crate) unsafe fn new(memory: RecvMemory, poster: SrqPoster, max_sge: u32) -> Self {
+        Self { poster, memory, max_sge, posted: 0 }
     }
 
-    /// Writes one request to the ring, linked to the place of the one that will follow it.
+    /// A slot of the ring.
     #[inline(always)]
-    pub(crate) fn push(&mut self, slots: &SrqSlots, wr: &RecvWr<'_>) -> Result<(), PostError> {
-        let Some(place) = slots.place(&self.head) else { return Err(PostError::QueueFull) };
-        // SAFETY: a slot of the ring that is free, with room for a next segment and `max_sge` others.
-        unsafe {
-            let at = self.memory.start.add((place.slot as usize) << self.memory.log_stride);
-            RecvMemory::scatter(at.add(DS), self.max_sge, wr.sges)?;
-            wqe::next(at, place.next);
-        }
-        slots.take(&mut self.head, place, wr.wr_id);
+    fn wqe(&self, slot: u32) -> NonNull<u8> {
+        // SAFETY: places of the list lie inside the ring.
+        unsafe { self.memory.start.add(slot as usize * self.memory.stride) }
+    }
+
+    /// The list of a request is written to a place: links it to the place of the one that will follow it.
+    #[inline(always)]
+    fn take(&mut self, at: NonNull<u8>, place: SrqPlace, wr_id: u64) {
+        // SAFETY: the first segment of a slot that is free.
+        unsafe { wqe::next(at, place.next) };
+        self.poster.take(place, wr_id);
         self.posted = self.posted.wrapping_add(1);
+    }
+
+    /// Writes a request of one element to the ring. `false`, and nothing was done, for any other, and if the ring looks
+    /// full.
+    #[inline(always)]
+    pub(crate) fn push_short(&mut self, wr: &RecvWr<'_>) -> bool {
+        let Some(place) = self.poster.known_place() else { return false };
+        let (at, wr_id) = (self.wqe(place.slot), wr.wr_id);
+        // SAFETY: a slot of the ring that is free, with room for a next segment and `max_sge` others.
+        let written = unsafe { scatter_one(at.add(DS), self.max_sge, wr.sges) };
+        if written {
+            self.take(at, place, wr_id);
+        }
+        written
+    }
+
+    /// Writes one request to the ring.
+    #[inline(never)]
+    pub(crate) fn push(&mut self, slots: &SrqSlots, wr: &RecvWr<'_>) -> Result<(), PostError> {
+        let Some(place) = self.poster.place(slots) else { return Err(PostError::QueueFull) };
+        let at = self.wqe(place.slot);
+        // SAFETY: a slot of the ring that is free, with room for a next segment and `max_sge` others.
+        unsafe { scatter(at.add(DS), self.max_sge, wr.sges)? };
+        self.take(at, place, wr.wr_id);
         Ok(())
     }
 
-    /// Tells the device of all requests pushed since the last time.
+    /// Tells the device of all requests pushed. To say it twice does no harm.
     #[inline(always)]
     pub(crate) fn ring<H: Dma>(&mut self, hal: &H) {
-        if self.posted == self.rung {
-            return;
-        }
-        self.rung = self.posted;
         hal.dma_wmb();
         self.memory.record().store((self.posted & 0xffff).to_be(), Ordering::Relaxed);
     }

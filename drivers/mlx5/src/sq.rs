@@ -2,13 +2,16 @@
 
 use crate::{
     uar::Uar,
-    wqe::{self, Cursor, FLAGS, MAX_SEGMENT},
+    wqe::{self, Cursor, Element, FLAGS, FLAGS_SIGNALED, MAX_SEGMENT},
 };
-use bareverbs::{Payload, PostError, SendOp, SendWr, Sge, UdDestination, wq::SendQueue};
+use bareverbs::{
+    Payload, PostError, SendFlags, SendOp, SendWr, Sge, UdDestination,
+    wq::{SendPoster, SendQueue},
+};
 use bareverbs_hal::PciFunction;
 use bareverbs_mlx5_prm::{
     registers::uar::BLUEFLAME_BUFFER_SIZE,
-    wqe::{AV_EXTENDED, BB, ctrl, opcode},
+    wqe::{AV_EXTENDED, BB, DS, opcode},
 };
 use core::{
     ptr::NonNull,
@@ -28,47 +31,47 @@ pub(crate) mod ops {
 }
 
 /// The ring of a send queue, in basic blocks of 64 bytes, as its one poster sees it.
+///
+/// Requests are pushed on the memory itself, not on a copy: most lists are short.
 pub(crate) struct SendRing {
+    poster: SendPoster,
     start: NonNull<u8>,
-    end: NonNull<u8>,
-    /// Blocks less one.
-    mask: u32,
-    /// Next block; counts on.
-    block: u32,
-    /// Requests pushed; counts on.
-    posted: u32,
-    /// Requests that may be outstanding now: 0 while the QP's state forbids posting.
-    open: u32,
-    /// QPN, already in its place of the control segment.
-    qpn: u32,
-    max_sge: u32,
-    max_inline: u32,
-    max_message: u32,
-    /// See [`ops`].
-    ops: u8,
-    /// Every request takes this completion mode.
-    signal: u8,
-    /// Requests name a destination.
-    datagram: bool,
-    /// Mark of the device's address handles.
-    owner: u32,
-    /// First block of the newest request.
-    newest: u32,
     /// The first 8 bytes of the newest request, in memory order.
     doorbell: u64,
-    /// `block` when the device was told last.
-    rung: u32,
-    /// Requests that may be outstanding.
-    limit: u32,
+    /// QPN, already in its place of the control segment.
+    qpn: u64,
+    /// Completion mode, fence and solicited event, by the request's flags.
+    flags: &'static [u8; 8],
+    /// Requests that may be outstanding now: 0 while the QP's state forbids posting.
+    open: u32,
+    /// Lengths that the short way through [`push`](Self::push) takes: of an element, and of inline data of a SEND and of
+    /// a WRITE, so that the request is one basic block.
+    short_element: u32,
+    short_send: u32,
+    short_write: u32,
+    /// Operations that the short way takes: none for datagrams.
+    short: u8,
+    /// See [`ops`].
+    ops: u8,
+    /// Requests name a destination.
+    datagram: bool,
+    /// One request alone goes to the device by BlueFlame.
+    burst: bool,
+    /// Which BlueFlame buffer is next.
+    turn: bool,
+    /// Requests pushed when the device was told last.
+    told: u32,
     record: NonNull<AtomicU32>,
     /// Doorbells.
     uar: Uar,
-    /// One request alone goes to the device by BlueFlame.
-    burst: bool,
-    /// Requests pushed when the device was told last.
-    told: u32,
-    /// Which BlueFlame buffer is next.
-    turn: bool,
+    end: NonNull<u8>,
+    max_message: u32,
+    max_inline: u32,
+    max_sge: u32,
+    /// Mark of the device's address handles.
+    owner: u32,
+    /// Requests that may be outstanding.
+    limit: u32,
 }
 
 /// What a send ring is made with.
@@ -76,6 +79,7 @@ pub(crate) struct SendRingInit {
     /// The ring, aligned to a basic block.
     pub start: NonNull<u8>,
     pub log_blocks: u32,
+    pub poster: SendPoster,
     /// Requests that may be outstanding: with the longest WQE each, they fit the ring.
     pub limit: u32,
     pub max_sge: u32,
@@ -110,41 +114,45 @@ impl SendRing {
     pub(crate) unsafe fn new(init: &SendRingInit) -> Self {
         // SAFETY: the end of the ring that the caller promised.
         let end = unsafe { init.start.add(BB << init.log_blocks) };
+        // A basic block less control segment (and remote address segment), less the header.
+        const SHORT_SEND: u32 = (BB - DS) as u32 - 4;
+        const SHORT_WRITE: u32 = (BB - 2 * DS) as u32 - 4;
         Self {
+            poster: init.poster,
             start: init.start,
-            end,
-            mask: (1 << init.log_blocks) - 1,
-            block: 0,
-            posted: 0,
-            open: 0,
-            qpn: 0,
-            max_sge: init.max_sge,
-            max_inline: init.max_inline,
-            max_message: init.max_message,
-            ops: init.ops,
-            signal: if init.signal_all { ctrl::CQ_UPDATE } else { 0 },
-            datagram: init.datagram,
-            owner: init.owner,
-            newest: 0,
             doorbell: 0,
-            rung: 0,
-            limit: init.limit,
+            qpn: 0,
+            flags: if init.signal_all { &FLAGS_SIGNALED } else { &FLAGS },
+            open: 0,
+            short_element: init.max_message.min(MAX_SEGMENT - 1),
+            short_send: init.max_inline.min(SHORT_SEND),
+            short_write: init.max_inline.min(SHORT_WRITE),
+            short: if init.datagram { 0 } else { init.ops },
+            ops: init.ops,
+            datagram: init.datagram,
+            burst: init.burst && init.uar.blueflame.is_some(),
+            turn: false,
+            told: 0,
             record: init.record,
             uar: init.uar,
-            burst: init.burst && init.uar.blueflame.is_some(),
-            told: 0,
-            turn: false,
+            end,
+            max_message: init.max_message,
+            max_inline: init.max_inline,
+            max_sge: init.max_sge,
+            owner: init.owner,
+            limit: init.limit,
         }
     }
 
     /// Sets the QP's number, once the device has told it.
     pub(crate) fn set_qpn(&mut self, qpn: u32) {
-        self.qpn = qpn << 8;
+        self.qpn = u64::from(qpn << 8);
     }
 
     /// Lets requests through, or not.
     pub(crate) fn set_open(&mut self, open: bool) {
         self.open = if open { self.limit } else { 0 };
+        self.poster.forget_room();
     }
 
     /// Whether the QP's state lets requests through.
@@ -153,8 +161,9 @@ impl SendRing {
     }
 
     /// Begins at block 0 again, as the device does after a reset, and clears the doorbell record.
-    pub(crate) fn reset(&mut self) {
-        (self.block, self.posted, self.rung, self.newest, self.told) = (0, 0, 0, 0, 0);
+    pub(crate) fn reset(&mut self, queue: &SendQueue) {
+        queue.reset(&mut self.poster);
+        self.told = 0;
         self.record().store(0, Ordering::Relaxed);
     }
 
@@ -163,52 +172,198 @@ impl SendRing {
         unsafe { self.record.as_ref() }
     }
 
-    /// Writes one request to the ring.
+    /// Tells the device of all requests pushed since the last time.
     #[inline(always)]
+    pub(crate) fn ring<H: PciFunction>(&mut self, queue: &SendQueue, hal: &H) {
+        let posted = self.poster.posted();
+        if posted == self.told {
+            return;
+        }
+        let before = core::mem::replace(&mut self.told, posted);
+        self.poster.publish(queue);
+        hal.dma_wmb();
+        self.record().store((self.poster.block() & 0xffff).to_be(), Ordering::Relaxed);
+        hal.mmio_wmb();
+        if self.burst && posted.wrapping_sub(before) == 1 {
+            return self.blueflame(hal);
+        }
+        self.doorbell(hal);
+    }
+
+    /// The doorbell: the newest request's first 8 bytes.
+    #[inline(always)]
+    fn doorbell<H: PciFunction>(&self, hal: &H) {
+        let [register, ..] = &self.uar.page.blueflame;
+        hal.write64(&register.buffers[0].chunks[0][0], self.doorbell);
+    }
+
+    /// Copies the newest request to the device, which need not fetch it then; rings the doorbell if it is too long. PRM:
+    /// "BlueFlame".
+    #[inline(never)]
+    fn blueflame<H: PciFunction>(&mut self, hal: &H) {
+        let Some(page) = &self.uar.blueflame else { return self.doorbell(hal) };
+        // The doorbell holds the index of the request's first block.
+        let newest = (u64::from_be(self.doorbell) >> 40) as u32 & 0xffff;
+        let blocks = (self.poster.block().wrapping_sub(newest) & 0xffff) as usize;
+        if blocks > BURST {
+            return self.doorbell(hal);
+        }
+        let [register, ..] = &page.blueflame;
+        let [even, odd] = &register.buffers;
+        let buffer = if self.turn { odd } else { even };
+        for (n, chunk) in buffer.chunks.iter().take(blocks).enumerate() {
+            let at = self.block(self.poster.at(newest.wrapping_add(n as u32)));
+            // SAFETY: a block of the ring, which is aligned; nobody writes it now.
+            let block = unsafe { at.cast::<[u64; BB / 8]>().read() };
+            hal.write_burst(chunk, &block);
+        }
+        self.turn = !self.turn;
+        // The next burst must not mix with this one.
+        hal.mmio_wmb();
+    }
+}
+
+/// A request whose segments are written, but for the first.
+struct Request {
+    opcode: u8,
+    /// Segments.
+    ds: u32,
+    general_id: u32,
+}
+
+impl SendRing {
+    /// Writes one request to the ring by a short way, for what most programs do all the time: SEND and RDMA WRITE of one
+    /// element, or of so few bytes of inline data that the request is one basic block, on a connected QP. `false`, and
+    /// nothing was done, for anything else, and if the ring looks full.
+    #[inline(always)]
+    pub(crate) fn push_short(&mut self, wr: &SendWr<'_>) -> bool {
+        if !self.poster.has_known_room() {
+            return false;
+        }
+        let SendWr { wr_id, op, payload, flags, ud } = *wr;
+        let at = self.block(self.poster.place());
+        // SAFETY: a basic block has four segments.
+        let (second, third) = unsafe { (at.add(DS), at.add(2 * DS)) };
+        // Every segment below lies in this block, which is free; the lengths were compared with what fits it.
+        match (op, payload, ud) {
+            (SendOp::Write { addr, rkey }, Payload::Sges([sge]), None) if self.short & ops::WRITE != 0 => {
+                let element = Element::new(sge);
+                if element.len().wrapping_sub(1) < self.short_element {
+                    // SAFETY: as said above.
+                    unsafe {
+                        wqe::remote(second, addr, rkey.0);
+                        element.write_short(third);
+                    }
+                    self.control(at, opcode::RDMA_WRITE, 3, flags, wr_id);
+                    return true;
+                }
+            }
+            (SendOp::Send, Payload::Sges([sge]), None) if self.short & ops::SEND != 0 => {
+                let element = Element::new(sge);
+                if element.len().wrapping_sub(1) < self.short_element {
+                    // SAFETY: as said above.
+                    unsafe { element.write_short(second) };
+                    self.control(at, opcode::SEND, 2, flags, wr_id);
+                    return true;
+                }
+            }
+            (SendOp::Send, Payload::Inline(bytes), None)
+                if self.short & ops::SEND != 0 && bytes.len().wrapping_sub(1) < self.short_send as usize =>
+            {
+                // SAFETY: as said above.
+                unsafe { wqe::inline(second, bytes) };
+                self.control(at, opcode::SEND, 1 + wqe::inline_segments(bytes.len() as u32), flags, wr_id);
+                return true;
+            }
+            (SendOp::Write { addr, rkey }, Payload::Inline(bytes), None)
+                if self.short & ops::WRITE != 0 && bytes.len().wrapping_sub(1) < self.short_write as usize =>
+            {
+                // SAFETY: as said above.
+                unsafe {
+                    wqe::remote(second, addr, rkey.0);
+                    wqe::inline(third, bytes);
+                }
+                self.control(at, opcode::RDMA_WRITE, 2 + wqe::inline_segments(bytes.len() as u32), flags, wr_id);
+                return true;
+            }
+            _ => {}
+        }
+        false
+    }
+
+    /// A block of the ring, by its place.
+    #[inline(always)]
+    fn block(&self, place: u32) -> NonNull<u8> {
+        // SAFETY: places are masked to the ring.
+        unsafe { self.start.add(place as usize * BB) }
+    }
+
+    /// The control segment of a request of one basic block, after everything else of it is written: now it is one.
+    #[inline(always)]
+    fn control(&mut self, at: NonNull<u8>, opcode: u8, ds: u32, flags: SendFlags, wr_id: u64) {
+        let flags = self.flags[(flags.bits() & 7) as usize];
+        // SAFETY: the first segment of a free block.
+        self.doorbell = unsafe { wqe::control(at, self.poster.block(), opcode, self.qpn | u64::from(ds), flags, 0) };
+        self.poster.push(wr_id, 1);
+    }
+
+    /// Writes one request of any kind to the ring.
+    #[inline(never)]
     pub(crate) fn push(&mut self, queue: &SendQueue, wr: &SendWr<'_>) -> Result<(), PostError> {
-        if self.posted.wrapping_sub(queue.retired()) >= self.open {
+        if !self.poster.has_room(queue, self.open) {
             return Err(PostError::QueueFull);
         }
-        let offset = (self.block & self.mask) as usize * BB;
-        // SAFETY: the block's number is masked to the ring.
-        let wqe = unsafe { self.start.add(offset) };
+        let SendWr { wr_id, op, payload, flags, ud } = *wr;
+        let at = self.block(self.poster.place());
+        let Request { opcode, ds, general_id } = self.any(at, op, payload, ud)?;
+        let flags = self.flags[(flags.bits() & 7) as usize];
+        let block = self.poster.block();
+        // SAFETY: the first segment of a free block.
+        self.doorbell = unsafe { wqe::control(at, block, opcode, self.qpn | u64::from(ds), flags, general_id) };
+        self.poster.push(wr_id, wqe::blocks(ds));
+        Ok(())
+    }
+
+    /// Writes a request of any kind, but for its control segment.
+    fn any(
+        &self,
+        wqe: NonNull<u8>,
+        op: SendOp,
+        payload: Payload<'_>,
+        ud: Option<&UdDestination>,
+    ) -> Result<Request, PostError> {
         // SAFETY: `wqe` is a free basic block: all requests that are outstanding fit the ring beside this one.
-        let head = unsafe { self.head(wqe, wr)? };
+        let head = unsafe { self.head(wqe, op, &payload, ud)? };
         // SAFETY: at most four segments further, so inside the block or at its end.
-        let after_head = unsafe { wqe.add(head.segments as usize * 16) };
+        let after_head = unsafe { wqe.add(head.segments as usize * DS) };
         // SAFETY: inside the ring or at its end.
         let cursor = unsafe { Cursor::new(after_head, self.start, self.end) };
-        let ds = head.segments
-            + match wr.payload {
-                Payload::Sges(sges) => self.gather(cursor, sges)?,
-                Payload::Inline(bytes) => {
-                    self.inline(cursor, head.reads, bytes.len(), core::slice::from_ref(&bytes))?
-                }
-                Payload::InlineGather(parts) => {
-                    let len = parts.iter().fold(0usize, |sum, part| sum.saturating_add(part.len()));
-                    self.inline(cursor, head.reads, len, parts)?
-                }
-            };
-        let flags = FLAGS[(wr.flags.bits() & 7) as usize] | self.signal;
-        // SAFETY: the block's first segment.
-        self.doorbell = unsafe { wqe::control(wqe, self.block, head.opcode, self.qpn | ds, flags, head.general_id) };
-        self.posted = self.posted.wrapping_add(1);
-        queue.record(self.block, wr.wr_id, self.posted);
-        self.newest = self.block;
-        self.block = self.block.wrapping_add(wqe::blocks(ds));
-        Ok(())
+        let segments = match payload {
+            Payload::Sges(sges) => self.gather(cursor, sges)?,
+            Payload::Inline(bytes) => self.inline(cursor, head.reads, bytes.len(), core::slice::from_ref(&bytes))?,
+            Payload::InlineGather(parts) => {
+                let len = parts.iter().fold(0usize, |sum, part| sum.saturating_add(part.len()));
+                self.inline(cursor, head.reads, len, parts)?
+            }
+        };
+        Ok(Request { opcode: head.opcode, ds: head.segments + segments, general_id: head.general_id })
     }
 
     /// Checks the operation and writes its segments behind the (still missing) control segment.
     ///
     /// # Safety
     /// `wqe` is a basic block of the ring that is free.
-    #[inline(always)]
-    unsafe fn head(&self, wqe: NonNull<u8>, wr: &SendWr<'_>) -> Result<Head, PostError> {
+    unsafe fn head(
+        &self,
+        wqe: NonNull<u8>,
+        op: SendOp,
+        payload: &Payload<'_>,
+        ud: Option<&UdDestination>,
+    ) -> Result<Head, PostError> {
         // SAFETY: the block has four segments.
         let (second, third) = unsafe { (wqe.add(16), wqe.add(32)) };
         let mut head = Head { opcode: opcode::SEND, general_id: 0, segments: 1, reads: false };
-        let needs = match wr.op {
+        let needs = match op {
             SendOp::Send => ops::SEND,
             SendOp::SendImm(imm) => {
                 (head.opcode, head.general_id) = (opcode::SEND_IMM, imm);
@@ -237,7 +392,7 @@ impl SendRing {
                 ops::READ
             }
             SendOp::CompareSwap { addr, rkey, compare, swap } => {
-                atomic_shape(addr, &wr.payload)?;
+                atomic_shape(addr, payload)?;
                 (head.opcode, head.segments, head.reads) = (opcode::ATOMIC_CS, 3, true);
                 // SAFETY: second and third segment of a free block.
                 unsafe {
@@ -247,7 +402,7 @@ impl SendRing {
                 ops::ATOMIC
             }
             SendOp::FetchAdd { addr, rkey, add } => {
-                atomic_shape(addr, &wr.payload)?;
+                atomic_shape(addr, payload)?;
                 (head.opcode, head.segments, head.reads) = (opcode::ATOMIC_FA, 3, true);
                 // SAFETY: second and third segment of a free block.
                 unsafe {
@@ -260,7 +415,7 @@ impl SendRing {
         if self.ops & needs == 0 {
             return Err(PostError::UnsupportedOp);
         }
-        match (self.datagram, wr.ud) {
+        match (self.datagram, ud) {
             (false, None) => {}
             (true, Some(ud)) => {
                 if ud.ah.owner() != self.owner {
@@ -276,7 +431,6 @@ impl SendRing {
     }
 
     /// Writes data segments; tells how many.
-    #[inline(always)]
     fn gather(&self, mut cursor: Cursor, sges: &[Sge]) -> Result<u32, PostError> {
         if sges.len() > self.max_sge as usize {
             return Err(PostError::TooManySge { max: self.max_sge });
@@ -292,7 +446,7 @@ impl SendRing {
             }
             total += u64::from(sge.length());
             // SAFETY: a segment of the WQE: no more than `max_sge`, for which the ring has room.
-            unsafe { wqe::data(cursor.at, sge) };
+            unsafe { Element::new(sge).write(cursor.at) };
             cursor.advance();
             segments += 1;
         }
@@ -303,7 +457,6 @@ impl SendRing {
     }
 
     /// Writes inline data; tells the number of its segments.
-    #[inline(always)]
     fn inline(&self, cursor: Cursor, reads: bool, len: usize, parts: &[&[u8]]) -> Result<u32, PostError> {
         if reads {
             return Err(PostError::InlineRead);
@@ -327,49 +480,9 @@ impl SendRing {
         }
         Ok(wqe::inline_segments(bytes))
     }
-
-    /// Tells the device of all requests pushed since the last time.
-    #[inline(always)]
-    pub(crate) fn ring<H: PciFunction>(&mut self, queue: &SendQueue, hal: &H) {
-        if self.block == self.rung {
-            return;
-        }
-        let blocks = self.block.wrapping_sub(self.newest);
-        let alone = self.posted.wrapping_sub(self.told) == 1;
-        (self.rung, self.told) = (self.block, self.posted);
-        queue.publish(self.posted);
-        hal.dma_wmb();
-        self.record().store((self.block & 0xffff).to_be(), Ordering::Relaxed);
-        hal.mmio_wmb();
-        if self.burst && alone && blocks as usize <= BURST {
-            return self.blueflame(hal, blocks);
-        }
-        let [register, ..] = &self.uar.page.blueflame;
-        hal.write64(&register.buffers[0].chunks[0][0], self.doorbell);
-    }
-
-    /// Copies the newest request to the device, which need not fetch it then. PRM: "BlueFlame".
-    #[cold]
-    #[inline(never)]
-    fn blueflame<H: PciFunction>(&mut self, hal: &H, blocks: u32) {
-        let Some(page) = &self.uar.blueflame else { return };
-        let [register, ..] = &page.blueflame;
-        let [even, odd] = &register.buffers;
-        let buffer = if self.turn { odd } else { even };
-        self.turn = !self.turn;
-        for (n, chunk) in buffer.chunks.iter().take(blocks as usize).enumerate() {
-            let offset = (self.newest.wrapping_add(n as u32) & self.mask) as usize * BB;
-            // SAFETY: a block of the ring, which is aligned; nobody writes it now.
-            let block = unsafe { self.start.add(offset).cast::<[u64; BB / 8]>().read() };
-            hal.write_burst(chunk, &block);
-        }
-        // The next burst must not mix with this one.
-        hal.mmio_wmb();
-    }
 }
 
 /// An atomic has one element of eight bytes and an aligned target (IBA 9.4.5).
-#[inline(always)]
 fn atomic_shape(addr: u64, payload: &Payload<'_>) -> Result<(), PostError> {
     match payload {
         Payload::Sges([sge]) if sge.length() == 8 && addr & 7 == 0 => Ok(()),
@@ -382,7 +495,6 @@ fn atomic_shape(addr: u64, payload: &Payload<'_>) -> Result<(), PostError> {
 ///
 /// # Safety
 /// `at` is 16-byte aligned and valid for 48 bytes that nobody else uses.
-#[inline(always)]
 unsafe fn destination(at: NonNull<u8>, ud: &UdDestination) {
     let form = ud.ah.form();
     // SAFETY: the caller's promise.

@@ -29,6 +29,7 @@ use bareverbs_mlx5_prm::{
     wqe::DS,
 };
 use core::{
+    borrow::Borrow,
     mem::ManuallyDrop,
     ptr::NonNull,
     sync::atomic::{AtomicU32, Ordering},
@@ -134,16 +135,15 @@ impl<H: PciFunction, P: Policy> Srq<H, P> {
             }
         };
         // SAFETY: the memory has that many slots and goes with the object.
-        let (slots, head) = unsafe { SrqSlots::new(state.ptr(), shape.log_slots) };
+        let (slots, poster) = unsafe { SrqSlots::new(state.ptr(), shape.log_slots) };
         let memory = RecvMemory {
             start: buffer.ptr(),
-            log_slots: shape.log_slots,
-            log_stride: shape.log_stride,
+            stride: 1 << shape.log_stride,
             // SAFETY: the buffer ends with a doorbell record.
             record: dword(unsafe { record(&buffer, shape.len()) }, doorbell_record::RECEIVE),
         };
         // SAFETY: the buffer holds ring and record, and goes with the object.
-        let ring = unsafe { SrqRing::new(memory, head, shape.max_sge()) };
+        let ring = unsafe { SrqRing::new(memory, poster, shape.max_sge()) };
         let object = SrqObject {
             watch: Watch::default(),
             slots,
@@ -167,6 +167,33 @@ impl<H: PciFunction, P: Policy> Srq<H, P> {
         let object = &*self.0;
         // SAFETY: this is the SRQ's one handle, borrowed exclusively.
         (object, unsafe { object.ring.get() })
+    }
+
+    /// Posts a list of any length. Apart from the list of one, which stays a short piece of code so.
+    #[inline(never)]
+    fn post_many<'a>(&mut self, list: impl Iterator<Item: Borrow<RecvWr<'a>>>) -> Result<(), PostListError> {
+        let (object, ring) = self.parts();
+        let mut result = Ok(());
+        for (index, wr) in list.enumerate() {
+            if !ring.push_short(wr.borrow())
+                && let Err(error) = ring.push(&object.slots, wr.borrow())
+            {
+                result = Err(PostListError { index, error });
+                break;
+            }
+        }
+        ring.ring(&object.device.hca().hal);
+        result
+    }
+
+    /// Posts a request by the long way.
+    #[cold]
+    #[inline(never)]
+    fn post_long(&mut self, wr: &RecvWr<'_>) -> Result<(), PostListError> {
+        let (object, ring) = self.parts();
+        let result = ring.push(&object.slots, wr).map_err(|error| PostListError { index: 0, error });
+        ring.ring(&object.device.hca().hal);
+        result
     }
 }
 
@@ -304,17 +331,18 @@ impl<H: PciFunction, P: Policy> SharedReceiveQueue for Srq<H, P> {
     }
 
     #[inline]
-    fn post<'a>(&mut self, list: impl IntoIterator<Item = RecvWr<'a>>) -> Result<(), PostListError> {
+    fn post<'a>(&mut self, list: impl IntoIterator<Item: Borrow<RecvWr<'a>>>) -> Result<(), PostListError> {
+        self.0.check().map_err(|error| PostListError { index: 0, error })?;
+        let mut list = list.into_iter();
+        if list.size_hint().1 != Some(1) {
+            return self.post_many(list);
+        }
+        let Some(wr) = list.next() else { return Ok(()) };
         let (object, ring) = self.parts();
-        object.check().map_err(|error| PostListError { index: 0, error })?;
-        let mut result = Ok(());
-        for (index, wr) in list.into_iter().enumerate() {
-            if let Err(error) = ring.push(&object.slots, &wr) {
-                result = Err(PostListError { index, error });
-                break;
-            }
+        if !ring.push_short(wr.borrow()) {
+            return self.post_long(wr.borrow());
         }
         ring.ring(&object.device.hca().hal);
-        result
+        Ok(())
     }
 }

@@ -71,8 +71,8 @@ impl Users {
         // SAFETY: memory of this layout, unused by anybody else; the queues' entries, zeroed, lie in it.
         let target = unsafe {
             let at = nobody.as_ptr();
-            let send = wq::SendQueue::new(NonNull::new_unchecked(&raw mut (*at).slot), 0);
-            let recv = wq::RecvQueue::new(NonNull::new_unchecked(&raw mut (*at).wr_id), 0);
+            let (send, _) = wq::SendQueue::new(NonNull::new_unchecked(&raw mut (*at).slot), 0);
+            let (recv, _) = wq::RecvQueue::new(NonNull::new_unchecked(&raw mut (*at).wr_id), 0);
             (&raw mut (*at).target).write(Target::new(QpType::Rc, send, recv, None));
             nobody.cast::<Target>()
         };

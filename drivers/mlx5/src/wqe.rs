@@ -8,18 +8,22 @@ use bareverbs_mlx5_prm::wqe::{BB, DS, INLINE, INVALID_LKEY, ctrl};
 use core::ptr::NonNull;
 
 /// Completion mode, solicited event and fence of each combination of [`bareverbs::SendFlags`].
-pub(crate) const FLAGS: [u8; 8] = {
+pub(crate) static FLAGS: [u8; 8] = flags(0);
+/// The same, where every request is signaled.
+pub(crate) static FLAGS_SIGNALED: [u8; 8] = flags(1);
+
+const fn flags(always: usize) -> [u8; 8] {
     let mut table = [0; 8];
     let mut flags = 0;
     while flags < 8 {
-        let signaled = if flags & 1 != 0 { ctrl::CQ_UPDATE } else { 0 };
+        let signaled = if (flags | always) & 1 != 0 { ctrl::CQ_UPDATE } else { 0 };
         let solicited = if flags & 2 != 0 { ctrl::SOLICITED } else { 0 };
         let fence = if flags & 4 != 0 { ctrl::FENCE_SMALL_AND_FENCE } else { 0 };
         table[flags] = signaled | solicited | fence;
         flags += 1;
     }
     table
-};
+}
 
 /// The longest byte count of a segment; written as 0.
 pub(crate) const MAX_SEGMENT: u32 = 1 << 31;
@@ -45,8 +49,8 @@ const fn pair(first: u32, second: u32) -> u64 {
 /// # Safety
 /// `at` is 16-byte aligned and valid for 16 bytes that nobody else uses.
 #[inline(always)]
-pub(crate) unsafe fn control(at: NonNull<u8>, index: u32, opcode: u8, qpn_ds: u32, flags: u8, general_id: u32) -> u64 {
-    let first = pair((index & 0xffff) << 8 | opcode as u32, qpn_ds).to_be();
+pub(crate) unsafe fn control(at: NonNull<u8>, index: u32, opcode: u8, qpn_ds: u64, flags: u8, general_id: u32) -> u64 {
+    let first = (u64::from(index & 0xffff) << 40 | u64::from(opcode) << 32 | qpn_ds).to_be();
     // SAFETY: the caller's promise.
     unsafe {
         at.cast::<u64>().write(first);
@@ -81,16 +85,60 @@ pub(crate) unsafe fn atomic(at: NonNull<u8>, swap_add: u64, compare: u64) {
     }
 }
 
-/// Data segment. A length of 2^31 is written as 0.
-///
-/// # Safety
-/// As [`control`].
-#[inline(always)]
-pub(crate) unsafe fn data(at: NonNull<u8>, sge: &Sge) {
-    // SAFETY: the caller's promise.
-    unsafe {
-        put(at, pair(sge.length() & !INLINE, sge.lkey().0));
-        put(at.add(8), sge.addr());
+/// A data segment to be: an element as two words.
+#[derive(Clone, Copy)]
+pub(crate) struct Element {
+    addr: u64,
+    /// Length and lkey, in this order in memory.
+    len_lkey: u64,
+}
+
+impl Element {
+    #[inline(always)]
+    pub(crate) fn new(sge: &Sge) -> Self {
+        // One load brings length and lkey: the layout of `Sge` is fixed.
+        // SAFETY: both are 16 bytes without padding.
+        let [addr, len_lkey] = unsafe { core::mem::transmute::<Sge, [u64; 2]>(*sge) };
+        Self { addr, len_lkey }
+    }
+
+    /// Length above, lkey below.
+    #[inline(always)]
+    const fn pair(self) -> u64 {
+        if cfg!(target_endian = "little") { self.len_lkey.rotate_left(32) } else { self.len_lkey }
+    }
+
+    /// Bytes.
+    #[inline(always)]
+    pub(crate) const fn len(self) -> u32 {
+        if cfg!(target_endian = "little") { self.len_lkey as u32 } else { (self.len_lkey >> 32) as u32 }
+    }
+
+    /// Writes the segment of an element below 2^31 bytes. PRM: "Memory Pointer Data Segment".
+    ///
+    /// # Safety
+    /// As [`control`].
+    #[inline(always)]
+    pub(crate) unsafe fn write_short(self, at: NonNull<u8>) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            put(at, self.pair());
+            put(at.add(8), self.addr);
+        }
+    }
+
+    /// Writes the segment. A length of 2^31 is written as 0.
+    ///
+    /// # Safety
+    /// As [`control`].
+    #[inline(always)]
+    pub(crate) unsafe fn write(self, at: NonNull<u8>) {
+        const LEN: u64 = !(1 << 63);
+        // SAFETY: the caller's promise.
+        unsafe {
+            put(at, self.pair() & LEN);
+            put(at.add(8), self.addr);
+        }
     }
 }
 
@@ -117,6 +165,19 @@ pub(crate) unsafe fn next(at: NonNull<u8>, next: u32) {
     unsafe {
         put(at, pair(next & 0xffff, 0));
         put(at.add(8), 0);
+    }
+}
+
+/// Inline data and their header, where they do not wrap.
+///
+/// # Safety
+/// `at` is 16-byte aligned and valid for 4 bytes more than there are; nobody else uses them.
+#[inline(always)]
+pub(crate) unsafe fn inline(at: NonNull<u8>, bytes: &[u8]) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        at.cast::<u32>().write((INLINE | bytes.len() as u32).to_be());
+        copy(at.add(4), bytes);
     }
 }
 
@@ -188,35 +249,47 @@ unsafe fn copy_wrapped(at: NonNull<u8>, start: NonNull<u8>, room: usize, skip: u
     }
 }
 
-/// Copies a few bytes without a call: 16 at a time, the last 16 overlapping the ones before.
+/// Copies a few bytes without a call: pieces that overlap in the middle.
 ///
 /// # Safety
 /// `to` is valid for `bytes.len()` bytes.
 #[inline(always)]
 unsafe fn copy(to: NonNull<u8>, bytes: &[u8]) {
     let (from, len) = (bytes.as_ptr(), bytes.len());
-    // SAFETY: every piece lies inside the two ranges.
+    /// # Safety
+    /// Both are valid for a `T` at `offset`.
+    #[inline(always)]
+    unsafe fn piece<T>(from: *const u8, to: NonNull<u8>, offset: usize) {
+        // SAFETY: the caller's promise.
+        unsafe { to.add(offset).cast::<T>().write_unaligned(from.add(offset).cast::<T>().read_unaligned()) }
+    }
+    // SAFETY: every piece lies inside the two ranges, by the length that was compared.
     unsafe {
-        let piece = |offset: usize| {
-            let v = from.add(offset).cast::<u128>().read_unaligned();
-            to.add(offset).cast::<u128>().write_unaligned(v);
-        };
-        if len >= 16 {
-            let last = len - 16;
-            let mut offset = 0;
-            while offset < last {
-                piece(offset);
-                offset += 16;
+        match len {
+            16..=32 => {
+                piece::<u128>(from, to, 0);
+                piece::<u128>(from, to, len - 16);
             }
-            piece(last);
-        } else if len >= 8 {
-            let (a, b) = (from.cast::<u64>().read_unaligned(), from.add(len - 8).cast::<u64>().read_unaligned());
-            to.cast::<u64>().write_unaligned(a);
-            to.add(len - 8).cast::<u64>().write_unaligned(b);
-        } else {
-            for i in 0..len {
-                to.add(i).write(*from.add(i));
+            33..=64 => {
+                piece::<u128>(from, to, 0);
+                piece::<u128>(from, to, 16);
+                piece::<u128>(from, to, len - 32);
+                piece::<u128>(from, to, len - 16);
             }
+            8..=15 => {
+                piece::<u64>(from, to, 0);
+                piece::<u64>(from, to, len - 8);
+            }
+            4..=7 => {
+                piece::<u32>(from, to, 0);
+                piece::<u32>(from, to, len - 4);
+            }
+            1..=3 => {
+                piece::<u8>(from, to, 0);
+                piece::<u8>(from, to, len / 2);
+                piece::<u8>(from, to, len - 1);
+            }
+            _ => to.as_ptr().copy_from_nonoverlapping(from, len),
         }
     }
 }
@@ -230,7 +303,7 @@ pub(crate) const fn blocks(ds: u32) -> u32 {
 /// Segments of `len` bytes of inline data and their header; none if there are no bytes.
 #[inline(always)]
 pub(crate) const fn inline_segments(len: u32) -> u32 {
-    if len == 0 { 0 } else { (len + 4).div_ceil(DS as u32) }
+    if len == 0 { 0 } else { (len + 4 + DS as u32 - 1) >> DS.trailing_zeros() }
 }
 
 #[cfg(test)]
@@ -258,7 +331,7 @@ mod tests {
         unsafe {
             control(p, 0, wqe::opcode::RDMA_WRITE, 0x100 << 8 | 3, FLAGS[1], 0);
             remote(p.add(16), 0x1000_0000, 0x4321);
-            data(p.add(32), &Sge::from_raw(0x1122_3344_5566_7788, 64, Lkey(0x1234)));
+            Element::new(&Sge::from_raw(0x1122_3344_5566_7788, 64, Lkey(0x1234))).write(p.add(32));
         }
         #[rustfmt::skip]
         let bytes = [
@@ -279,7 +352,7 @@ mod tests {
             atomic(p.add(16), 0x1112, 0x1314);
             end_of_list(p.add(32));
             next(p.add(48), 0x5_1516);
-            data(p.add(64), &Sge::from_raw(9, MAX_SEGMENT, Lkey(7)));
+            Element::new(&Sge::from_raw(9, MAX_SEGMENT, Lkey(7))).write(p.add(64));
             doorbell
         };
         let (c, rest) = wqe::CtrlSeg::read_from_prefix(&ring.0[..]).unwrap();

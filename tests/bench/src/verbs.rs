@@ -5,19 +5,19 @@ use bareverbs::{Completion, CompletionQueue, PollError, PostListError, QueuePair
 /// ibv_post_send.
 #[inline(never)]
 pub fn post_send<Q: QueuePair>(qp: &mut Q, list: &[SendWr<'_>]) -> Result<(), PostListError> {
-    qp.post_send(list.iter().copied())
+    qp.post_send(list)
 }
 
 /// ibv_post_recv.
 #[inline(never)]
 pub fn post_recv<Q: QueuePair>(qp: &mut Q, list: &[RecvWr<'_>]) -> Result<(), PostListError> {
-    qp.post_recv(list.iter().copied())
+    qp.post_recv(list)
 }
 
 /// ibv_post_srq_recv.
 #[inline(never)]
 pub fn post_srq_recv<S: SharedReceiveQueue>(srq: &mut S, list: &[RecvWr<'_>]) -> Result<(), PostListError> {
-    srq.post(list.iter().copied())
+    srq.post(list)
 }
 
 /// ibv_poll_cq.
