@@ -77,6 +77,7 @@ const GROUPS: &[Group] = &[
     ("vfio-pair", Qemu, vfio::pair),
     ("vfio-pair-roce", Qemu, vfio::pair_roce),
     ("vfio-kernel", Qemu, vfio::kernel),
+    ("vfio-kernel-roce", Qemu, vfio::kernel_roce),
 ];
 
 /// What a group works with.

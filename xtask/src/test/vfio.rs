@@ -37,6 +37,11 @@ pub fn pair_roce(bench: &Bench) -> Result<Tally> {
     linux_cases::run(bench, "vfio_pair.sh", Options { guests: 2, link: Link::Roce, ..options(bench)? })
 }
 
+/// Over RoCE against the kernel's driver and rdma-core.
+pub fn kernel_roce(bench: &Bench) -> Result<Tally> {
+    linux_cases::run(bench, "vfio_kernel.sh", Options { guests: 2, link: Link::Roce, ..options(bench)? })
+}
+
 /// Guests with an IOMMU, no module loaded, and our programs.
 fn options(bench: &Bench) -> Result<Options> {
     let mut build = bench.workspace.cargo();
