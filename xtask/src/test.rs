@@ -72,6 +72,8 @@ const GROUPS: &[Group] = &[
     ("linux-roce-6.1", Qemu, linux::roce_old_kernel),
     ("linux-roce", Qemu, linux::roce),
     ("linux-roce-two-guests", Qemu, linux::roce_two_guests),
+    ("linux-ethernet", Qemu, linux::ethernet),
+    ("linux-ethernet-6.1-iommu", Qemu, linux::ethernet_old_kernel_iommu),
     ("vfio-hal", Qemu, vfio::hal),
     ("vfio-preflight", Qemu, vfio::preflight),
     ("vfio-pair", Qemu, vfio::pair),

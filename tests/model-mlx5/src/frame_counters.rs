@@ -141,7 +141,8 @@ pub fn ppcnt_group(hca: &Hca, group: u32, priority: u32) -> Option<Vec<(usize, u
         | ppcnt_group::PER_PRIORITY
         | ppcnt_group::PER_TRAFFIC_CLASS
         | ppcnt_group::PER_TRAFFIC_CLASS_CONGESTION
-        | ppcnt_group::PHYSICAL_LAYER => vec![],
+        | ppcnt_group::PHYSICAL_LAYER
+        | ppcnt_group::INFINIBAND => vec![],
         _ => return None,
     })
 }

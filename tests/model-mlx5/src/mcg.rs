@@ -14,13 +14,19 @@ use crate::{
     refusal::{Outcome, Refused, require},
 };
 
+/// Whether a GID names a group: of IPv6, or of IPv4 written as a GID.
+fn is_group(gid: &[u8; 16]) -> bool {
+    let ipv4 = gid[..10] == [0; 10] && gid[10..12] == [0xff, 0xff];
+    gid[0] == 0xff || ipv4 && gid[12] & 0xf0 == 0xe0
+}
+
 /// ATTACH_TO_MCG.
 pub fn attach(hca: &mut Hca, _bus: &mut dyn Bus, call: &mut Call) -> Outcome {
     let qp = qp::find(hca, attach::QPN.get(call.input))?;
     require(qp.service == Service::Ud, Status::BadParameter, 0x1000, format_args!("a QP of type {:?}", qp.service))?;
     let qpn = qp.qpn;
     let gid: [u8; 16] = attach::MULTICAST_GID.array(call.input);
-    require(gid[0] == 0xff, Status::BadParameter, 0x1001, "not a multicast GID")?;
+    require(is_group(&gid), Status::BadParameter, 0x1001, "not a multicast GID")?;
     let groups = hca.multicast.len();
     let group = hca.multicast.get(&gid);
     let full = group.map_or(groups >= 1 << LOG_MAX_MCG, |qpns| qpns.len() as u32 >= MAX_QP_MCG);

@@ -67,3 +67,16 @@ pub fn roce_old_kernel(bench: &Bench) -> Result<Tally> {
 pub fn roce_two_guests(bench: &Bench) -> Result<Tally> {
     linux_cases::run(bench, "roce_smoke.sh", Options { link: Link::Roce, guests: 2, ..Options::default() })
 }
+
+/// Offloads, filters and queues of Ethernet between two cards of a guest.
+pub fn ethernet(bench: &Bench) -> Result<Tally> {
+    let options = Options { link: Link::Roce, hcas: 2, processors: 2, ..Options::default() };
+    linux_cases::run(bench, "ethernet.sh", options)
+}
+
+/// The same under the kernel of Debian 12, behind a virtual IOMMU.
+pub fn ethernet_old_kernel_iommu(bench: &Bench) -> Result<Tally> {
+    let suite = Suite::Bookworm;
+    let options = Options { link: Link::Roce, hcas: 2, processors: 2, suite, iommu: true, ..Options::default() };
+    linux_cases::run(bench, "ethernet.sh", options)
+}

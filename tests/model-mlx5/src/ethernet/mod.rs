@@ -83,11 +83,20 @@ pub fn port(hca: &Hca) -> Outcome {
 
 /// Takes a frame from the link, or leaves it to the RoCE transport.
 pub fn receive(hca: &mut Hca, bus: &mut dyn Bus, port: u8, frame: Frame) {
-    if hca.config.link == LinkKind::Ethernet && !is_roce(hca, &frame) {
-        hca.ethernet.rx.push_back((frame, None));
+    if hca.config.link == LinkKind::Ethernet {
+        sort(hca, bus, frame, None);
     } else {
-        hca.nic_vport.traffic.rx.count_rdma(&frame);
         transport::receive(hca, bus, port, frame);
+    }
+}
+
+/// Sorts RoCE packets from other frames. `origin` is the transport domain that sent an own frame.
+fn sort(hca: &mut Hca, bus: &mut dyn Bus, frame: Frame, origin: Option<u32>) {
+    if is_roce(hca, &frame) {
+        hca.nic_vport.traffic.rx.count_rdma(&frame);
+        transport::receive(hca, bus, 0, frame);
+    } else {
+        hca.ethernet.rx.push_back((frame, origin));
     }
 }
 
@@ -154,11 +163,7 @@ fn deliver(hca: &mut Hca, bus: &mut dyn Bus, frame: Frame, domain: u32) {
     let Some(headers) = Headers::parse(&frame) else { return };
     hca.nic_vport.traffic.tx.count(&frame);
     if hca.nic_vport.comes_back(headers.dst) {
-        if is_roce(hca, &frame) {
-            transport::receive(hca, bus, 0, frame.clone());
-        } else {
-            hca.ethernet.rx.push_back((frame.clone(), Some(domain)));
-        }
+        sort(hca, bus, frame.clone(), Some(domain));
         if !headers.is_multicast() {
             return;
         }
