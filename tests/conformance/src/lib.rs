@@ -4,8 +4,13 @@
 #![no_std]
 
 extern crate alloc;
+#[cfg(feature = "harness")]
+extern crate std;
 
 pub mod arena;
 pub mod connect;
+#[cfg(feature = "harness")]
+pub mod homes;
 pub mod pattern;
+pub mod suite;
 pub mod workload;

@@ -1,18 +1,18 @@
 //! Random workloads by seed: the mlx5 driver on two modelled HCAs, links with faults included.
 
-use anyhow::{Context, Result, anyhow, bail, ensure};
-use bareverbs::{Device, Gid, GidEntry, GidType, Mtu, PortNum, RawMemory};
-use bareverbs_conformance::workload::{Plan, Shape, Stats, run};
-use bareverbs_harness::{Faults, Function, World, model::LinkKind};
-use bareverbs_mlx5::{Config, Mlx5};
-use bareverbs_model_mlx5::{Hca, HcaConfig, damage};
+use anyhow::{Context, Error, Result, anyhow, ensure};
+use bareverbs::{Device, Mtu, PortNum};
+use bareverbs_conformance::{
+    homes::{Buffers, open, plug},
+    workload::{Plan, Shape, Stats, run},
+};
+use bareverbs_harness::{Faults, World, model::LinkKind};
+use bareverbs_model_mlx5::damage;
 use clap::Parser;
 use indicatif::ProgressBar;
 use std::{
-    alloc::{Layout, alloc_zeroed, dealloc},
     panic::{AssertUnwindSafe, catch_unwind},
     path::PathBuf,
-    ptr::NonNull,
     time::Duration,
 };
 
@@ -128,14 +128,8 @@ fn one(seed: u64, args: &Args) -> Result<Done> {
         world.set_corruptor(Box::new(damage::payload));
         world.set_faults(Faults { corrupt_payload: 0.05, ..faults });
     }
-    let functions = [0, 1].map(|n| {
-        let config = match link {
-            LinkKind::InfiniBand => HcaConfig::infiniband(n),
-            LinkKind::Ethernet => HcaConfig::ethernet(n),
-        };
-        world.plug(Box::new(Hca::new(config)))
-    });
-    let devices = [open(&functions[0], link)?, open(&functions[1], link)?];
+    let functions = [0, 1].map(|n| plug(&world, link, n));
+    let devices = [open(&functions[0]).map_err(Error::msg)?, open(&functions[1]).map_err(Error::msg)?];
     let mtu = devices[0].query_port(PortNum(1))?.active_mtu;
     let shape = Shape { lossy: faults != Faults::NONE, ..Shape::default() };
     let plan = Plan::new(seed, &shape, &devices[0].attributes(), Mtu::min(mtu, Mtu::B4096));
@@ -162,45 +156,4 @@ fn one(seed: u64, args: &Args) -> Result<Done> {
         ensure!(left == (0, 0), "HCA {n}: (DMA, state) memory not given back: {left:?}");
     }
     Ok(Done { stats, faults, frames, lost, doubled, reordered })
-}
-
-fn open(function: &Function, link: LinkKind) -> Result<Mlx5<Function>> {
-    let device = Mlx5::open(function.clone(), Config::default())?;
-    if link == LinkKind::Ethernet {
-        let mac = device.query_port(PortNum(1))?.mac;
-        let entry = GidEntry { gid: Gid::link_local(mac), kind: GidType::RoceV2, mac, vlan: None };
-        device.set_gid(PortNum(1), 0, &entry)?;
-    }
-    if device.attributes().phys_port_cnt != 1 {
-        bail!("one port is expected");
-    }
-    Ok(device)
-}
-
-/// Memory of one run, given back at its end.
-#[derive(Default)]
-struct Buffers(Vec<(NonNull<u8>, Layout)>);
-
-impl Buffers {
-    /// Memory at an offset in its page that is the same in each run of a seed.
-    fn take(&mut self, len: usize) -> RawMemory {
-        let offset = self.0.len() * 648 % 4096;
-        let layout = Layout::from_size_align(offset + len.max(1), 4096).expect("a length of memory");
-        // SAFETY: the layout is not empty.
-        let ptr = NonNull::new(unsafe { alloc_zeroed(layout) }).expect("memory");
-        self.0.push((ptr, layout));
-        // SAFETY: the layout has room for the offset.
-        let ptr = unsafe { ptr.add(offset) };
-        // SAFETY: the memory lives until the end of the run, when all regions are gone; nobody else has it.
-        unsafe { RawMemory::new(NonNull::slice_from_raw_parts(ptr, len)) }
-    }
-}
-
-impl Drop for Buffers {
-    fn drop(&mut self) {
-        for (ptr, layout) in self.0.drain(..) {
-            // SAFETY: allocated in `take` with this layout, freed once.
-            unsafe { dealloc(ptr.as_ptr(), layout) };
-        }
-    }
 }
