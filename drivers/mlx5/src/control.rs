@@ -222,7 +222,9 @@ impl Control {
         self.fatal.map_or(Ok(()), Err)
     }
 
-    fn see_events<H: PciFunction>(&mut self, hal: &H) {
+    /// Does what the events ask of the driver that the queues hold; telling them is left to
+    /// [`service`](Self::service).
+    pub(crate) fn see_events<H: PciFunction>(&mut self, hal: &H) {
         for n in 0..self.eqs.len() {
             // Every event lies in a ring of known size, so that this ends even if the device writes without pause.
             for _ in 0..1 << eq::LOG_ASYNC_ENTRIES {
@@ -239,6 +241,12 @@ impl Control {
                 }
             }
         }
+    }
+
+    /// An object was taken out of the watches: events of its past are nobody's, whoever gets its number.
+    pub(crate) fn forget_events<H: PciFunction>(&mut self, hal: &H) {
+        self.see_events(hal);
+        self.eqs.iter_mut().for_each(|eq| eq.forget(&self.watches));
     }
 
     /// One event for the user, or the device's end: first as an event, from then on as an error.

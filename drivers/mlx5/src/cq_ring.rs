@@ -278,7 +278,7 @@ impl CqRing {
         let target = unsafe { users.get(entry.user_index()).as_ref() };
         // What is left of the QPN is zero if it is the QP's; then the send opcode stands alone.
         let Ok(send_opcode) = u8::try_from(entry.raw_sop_qpn() ^ target.raw_qpn()) else {
-            return self.odd(None, entry, place);
+            return self.odd(None, entry, kind, place);
         };
         if kind == opcode::REQ {
             let Some(opcode) = request(send_opcode) else { return Taken::Bad(PollError::BadEntry) };
@@ -291,12 +291,12 @@ impl CqRing {
             }
             return Taken::Done;
         }
-        let kind = receive(kind);
-        if !kind.good {
-            return self.odd(Some(target), entry, place);
+        let message = receive(kind);
+        if !message.good {
+            return self.odd(Some(target), entry, kind, place);
         }
         let Some(wr_id) = self.receive(target, entry) else { return Taken::Bad(PollError::BadEntry) };
-        *place = entry.received(wr_id, target.qpn(), kind, self.context(target));
+        *place = entry.received(wr_id, target.qpn(), message, self.context(target));
         Taken::Done
     }
 
@@ -317,15 +317,18 @@ impl CqRing {
         }
     }
 
-    /// The entries that do not come every day: failed requests, and what makes no sense.
+    /// The entries that do not come every day: failed requests, what makes no sense, and those that are not there yet
+    /// although their owner bit is already that of the lap, as in a ring just made. The device may write such a one at
+    /// this moment, so what it is follows from `kind` alone, which was read once.
     #[cold]
     #[inline(never)]
-    fn odd(&self, target: Option<&Target>, entry: Entry, place: &mut Completion) -> Taken {
-        if entry.opcode() == opcode::INVALID {
+    fn odd(&self, target: Option<&Target>, entry: Entry, kind: u8, place: &mut Completion) -> Taken {
+        let cqe_opcode = kind >> op_own::OPCODE_SHIFT;
+        if cqe_opcode == opcode::INVALID {
             return Taken::Empty;
         }
         let Some(target) = target else { return Taken::Bad(PollError::UnknownQp(Qpn::new(entry.qpn()))) };
-        let wr_id = match entry.opcode() {
+        let wr_id = match cqe_opcode {
             opcode::REQ_ERR => target.send.complete(entry.wqe_counter()),
             opcode::RESP_ERR => self.receive(target, entry),
             _ => None,
@@ -358,7 +361,10 @@ impl CqRing {
                 let target = unsafe { users.get(entry.user_index()).as_ref() };
                 Ok(Shown { entry, wr_id, context: self.context(target) })
             }
-            Taken::Empty => return Ok(None),
+            Taken::Empty => {
+                self.end_view();
+                return Ok(None);
+            }
             Taken::Bad(error) => Err(error),
         };
         self.consumer = self.consumer.plus(1);

@@ -38,12 +38,17 @@ pub(crate) const ASYNC_EVENTS: u64 = 1 << event::COMM_ESTABLISHED
     | 1 << event::SRQ_LAST_WQE
     | 1 << event::SRQ_RQ_LIMIT;
 
+/// Offset of an entry's type.
+const KIND: usize = 1;
+/// Type that no event has: of entries whose object is gone.
+const FORGOTTEN: u8 = 0xff;
+
 /// An entry, copied out of the ring.
 pub(crate) struct Eqe([u8; eqe::SIZE]);
 
 impl Eqe {
     pub(crate) fn kind(&self) -> u8 {
-        self.0[1]
+        self.0[KIND]
     }
 
     fn sub_type(&self) -> u8 {
@@ -142,6 +147,20 @@ impl EventQueue {
         e
     }
 
+    /// Forgets events that were seen but not told and that nobody is to hear: of objects that are gone, whose numbers
+    /// new ones may get.
+    pub(crate) fn forget(&mut self, watches: &Watches) {
+        let mut index = self.told;
+        while index != self.seen {
+            if self.entry(index).is_some_and(|e| decode(&e, watches).is_none()) {
+                let n = (index & ((1 << self.log_entries) - 1)) as usize;
+                // SAFETY: the type byte of an entry that the device gets back only when it was told.
+                unsafe { self.ring.ptr.add(n * eqe::SIZE + KIND).write(FORGOTTEN) };
+            }
+            index = index.wrapping_add(1);
+        }
+    }
+
     /// Tells the device how far the queue was consumed.
     pub(crate) fn ring<H: PciFunction>(&mut self, hal: &H, uar: &Uar) {
         if let Some(number) = self.number.filter(|_| self.rung != self.told) {
@@ -189,7 +208,7 @@ pub(crate) fn decode(e: &Eqe, watches: &Watches) -> Option<Event> {
         event::SRQ_CATASTROPHIC => srq().map(Event::SrqError),
         event::SRQ_RQ_LIMIT => srq().map(Event::SrqLimit),
         event::PORT_CHANGE => port(e),
-        event::PAGE_REQUEST => None,
+        event::PAGE_REQUEST | FORGOTTEN => None,
         other => {
             log::debug!("event {other:#x}, sub type {:#x}: nobody understands it", e.sub_type());
             None

@@ -144,9 +144,17 @@ impl<H: PciFunction, P: Policy> Hca<H, P> {
         self.control.with(|control| table(&control.watches).insert(&self.hal, number, watch))
     }
 
-    /// Takes an object's flags out of a table.
+    /// Takes an object's flags out of a table, and its events out of the queues.
     pub(crate) fn unwatch(&self, table: fn(&Watches) -> &Table<crate::watch::Watch>, number: u32) {
-        self.control.with(|control| table(&control.watches).remove(number));
+        self.control.with(|control| {
+            table(&control.watches).remove(number);
+            control.forget_events(&self.hal);
+        });
+    }
+
+    /// Notes all events that came until now, so that none is taken for one of what an object does next.
+    pub(crate) fn see_events(&self) {
+        self.control.with(|control| control.see_events(&self.hal));
     }
 
     /// The mark by which address handles of this device are recognized.

@@ -131,6 +131,9 @@ impl<H: PciFunction, P: Policy> Qp<H, P> {
         if !hca.attr.has(init.kind) {
             return Err(Error::Unsupported("this type of QP"));
         }
+        if srq.is_some() && !matches!(init.kind, QpType::Rc | QpType::Ud) {
+            return Err(Error::Unsupported("an SRQ on this type of QP"));
+        }
         if srq.is_some() && init.kind == QpType::Uc {
             return Err(Error::Unsupported("an SRQ on a UC QP"));
         }

@@ -155,6 +155,8 @@ impl<H: PciFunction, P: Policy> QpObject<H, P> {
             self.sweep();
             send.reset(&self.target.send);
             recv.reset(&self.target.recv);
+            // What went wrong before is no news of the QP that begins now.
+            self.device.hca().see_events();
         }
         self.watch.clear(Watch::QP_ERROR);
         self.target.clear_failure();

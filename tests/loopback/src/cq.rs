@@ -26,6 +26,8 @@ pub(crate) struct CqState {
     entries: RefCell<VecDeque<Entry>>,
     armed: Cell<Option<Notify>>,
     error: Cell<bool>,
+    /// A service call told of the error: from then on no entry comes out.
+    told: Cell<bool>,
 }
 
 /// A completion, and what is free again once it is polled.
@@ -46,6 +48,8 @@ impl CqState {
         if self.entries.borrow().len() as u32 >= self.capacity {
             self.error.set(true);
             self.node.events.borrow_mut().push_back(Event::CqError(Cqn::new(self.number)));
+            let qps: Vec<_> = self.node.qps.borrow().values().filter_map(Weak::upgrade).collect();
+            qps.iter().filter(|qp| qp.completes_to(self)).for_each(|qp| qp.fail());
             return;
         }
         let told = match self.armed.get() {
@@ -60,6 +64,11 @@ impl CqState {
         self.entries.borrow_mut().push_back(entry);
     }
 
+    /// A service call tells of the error.
+    pub(crate) fn tell_error(&self) {
+        self.told.set(true);
+    }
+
     /// Takes out what belongs to a QP that is gone or was reset, and tells how many receives that gives back.
     pub(crate) fn sweep(&self, qp: &Weak<QpState>) -> u32 {
         let mut receives = 0;
@@ -72,7 +81,7 @@ impl CqState {
     }
 
     fn take(&self) -> Result<Option<Completion>, PollError> {
-        if self.error.get() {
+        if self.told.get() || self.error.get() && self.entries.borrow().is_empty() {
             return Err(PollError::CqError);
         }
         Ok(self.entries.borrow_mut().pop_front().map(|entry| {
@@ -81,6 +90,14 @@ impl CqState {
             }
             entry.completion
         }))
+    }
+}
+
+impl Drop for CqState {
+    fn drop(&mut self) {
+        let own = Cqn::new(self.number);
+        let about = |e: &Event| matches!(e, Event::Completion(cqn) | Event::CqError(cqn) if *cqn == own);
+        self.node.events.borrow_mut().retain(|e| !about(e));
     }
 }
 
@@ -95,6 +112,7 @@ impl Cq {
             entries: RefCell::default(),
             armed: Cell::new(None),
             error: Cell::new(false),
+            told: Cell::new(false),
         });
         state.node.cqs.borrow_mut().insert(number, Rc::downgrade(&state));
         Self(state)
@@ -125,9 +143,10 @@ impl CompletionQueue for Cq {
     fn poll(&mut self, out: &mut [Completion]) -> Result<usize, PollError> {
         self.0.node.net.progress();
         for (n, slot) in out.iter_mut().enumerate() {
-            match self.0.take()? {
-                Some(completion) => *slot = completion,
-                None => return Ok(n),
+            match self.0.take() {
+                Ok(Some(completion)) => *slot = completion,
+                Err(error) if n == 0 => return Err(error),
+                Ok(None) | Err(_) => return Ok(n),
             }
         }
         Ok(out.len())

@@ -131,9 +131,11 @@ pub(crate) fn refuse_if_held<T>(handle: T, count: impl Fn(&T) -> usize) -> Resul
     }
 }
 
-const PORT: PortNum = PortNum(1);
+pub(crate) const PORT: PortNum = PortNum(1);
 const MAX_WR: u32 = 1 << 15;
 const MAX_SGE: u32 = 16;
+/// Outstanding reads and atomics of a QP, each way.
+pub(crate) const MAX_RD_ATOMIC: u8 = 16;
 
 pub(crate) fn in_range(what: Argument, wanted: u32, min: u32, max: u32) -> Result<(), Error> {
     if (min..=max).contains(&wanted) {
@@ -143,11 +145,23 @@ pub(crate) fn in_range(what: Argument, wanted: u32, min: u32, max: u32) -> Resul
     }
 }
 
-impl Loopback {
-    fn check_port(&self, port: PortNum) -> Result<(), Error> {
-        if port == PORT { Ok(()) } else { Err(Error::NoSuchPort(port)) }
-    }
+fn check_port(port: PortNum) -> Result<(), Error> {
+    if port == PORT { Ok(()) } else { Err(Error::NoSuchPort(port)) }
+}
 
+/// Checks an address.
+pub(crate) fn check_address(av: &AhAttr) -> Result<(), Error> {
+    check_port(av.port)?;
+    in_range(Argument::ServiceLevel, av.sl.into(), 0, 15)?;
+    let Some(grh) = &av.grh else { return Ok(()) };
+    in_range(Argument::FlowLabel, grh.flow_label, 0, 0xf_ffff)?;
+    match grh.sgid_index {
+        0 => Ok(()),
+        n => Err(Error::NoSuchIndex { table: Argument::Gid, index: n.into() }),
+    }
+}
+
+impl Loopback {
     fn owns(&self, node: &Rc<Node>, object: Object) -> Result<(), Error> {
         if Rc::ptr_eq(&self.0, node) { Ok(()) } else { Err(Error::Foreign(object)) }
     }
@@ -169,14 +183,14 @@ impl Device for Loopback {
         (a.max_qp, a.max_cq, a.max_srq, a.max_mr, a.max_pd) = (1 << 16, 1 << 16, 1 << 16, 1 << 16, 1 << 16);
         (a.max_qp_wr, a.max_cqe, a.max_srq_wr) = (MAX_WR, 1 << 20, MAX_WR);
         (a.max_sge, a.max_sge_rd, a.max_srq_sge, a.max_inline) = (MAX_SGE, MAX_SGE, MAX_SGE, 1024);
-        (a.max_qp_rd_atom, a.max_qp_init_rd_atom, a.atomics) = (16, 16, true);
+        (a.max_qp_rd_atom, a.max_qp_init_rd_atom, a.atomics) = (MAX_RD_ATOMIC, MAX_RD_ATOMIC, true);
         (a.max_pkeys, a.num_comp_vectors, a.phys_port_cnt) = (1, 1, 1);
         a.qp_types = 1 << QpType::Rc as u32 | 1 << QpType::Ud as u32;
         a
     }
 
     fn query_port(&self, port: PortNum) -> Result<PortAttr, Error> {
-        self.check_port(port)?;
+        check_port(port)?;
         let mut p = PortAttr::default();
         p.state = PortState::Active;
         (p.max_mtu, p.active_mtu) = (Mtu::B4096, Mtu::B4096);
@@ -188,7 +202,7 @@ impl Device for Loopback {
     }
 
     fn query_gid(&self, port: PortNum, index: u8) -> Result<GidEntry, Error> {
-        self.check_port(port)?;
+        check_port(port)?;
         match index {
             0 => Ok(GidEntry { gid: Node::gid(self.0.lid), kind: GidType::IbOrRoceV1, ..GidEntry::default() }),
             _ => Err(Error::NoSuchIndex { table: Argument::Gid, index: index.into() }),
@@ -196,12 +210,12 @@ impl Device for Loopback {
     }
 
     fn set_gid(&self, port: PortNum, _index: u8, _entry: &GidEntry) -> Result<(), Error> {
-        self.check_port(port)?;
+        check_port(port)?;
         Err(Error::Unsupported("setting a GID on InfiniBand"))
     }
 
     fn query_pkey(&self, port: PortNum, index: u16) -> Result<Pkey, Error> {
-        self.check_port(port)?;
+        check_port(port)?;
         match index {
             0 => Ok(Pkey::DEFAULT),
             _ => Err(Error::NoSuchIndex { table: Argument::Pkey, index: index.into() }),
@@ -253,7 +267,7 @@ impl Device for Loopback {
     }
 
     fn address_handle(&self, attr: &AhAttr) -> Result<AddressHandle, Error> {
-        self.check_port(attr.port)?;
+        check_address(attr)?;
         let mut form = [0; 12];
         form[0] = u32::from(attr.dlid.0);
         Ok(AddressHandle::from_driver(form, u32::from(self.0.lid.0)))
@@ -261,7 +275,13 @@ impl Device for Loopback {
 
     fn service(&self) -> Result<Option<Event>, Error> {
         self.0.net.progress();
-        Ok(self.0.events.borrow_mut().pop_front())
+        let event = self.0.events.borrow_mut().pop_front();
+        if let Some(Event::CqError(cqn)) = event
+            && let Some(cq) = self.0.cqs.borrow().get(&cqn.get()).and_then(Weak::upgrade)
+        {
+            cq.tell_error();
+        }
+        Ok(event)
     }
 
     fn now(&self) -> Duration {

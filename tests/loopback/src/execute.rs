@@ -5,7 +5,7 @@ use crate::{
     qp::{Data, PostedSend, QpState},
 };
 use bareverbs::{
-    Access, Completion, Qkey, QpState as State, QpType, Qpn, SendFlags, SendOp, WcFlags, WcOpcode, WcStatus,
+    Access, Completion, Qkey, QpState as State, QpType, Qpn, RetryCount, SendFlags, SendOp, WcFlags, WcOpcode, WcStatus,
 };
 use std::rc::{Rc, Weak};
 
@@ -38,9 +38,16 @@ impl QpState {
             _ => self.connected(&wr),
         };
         match outcome {
-            Outcome::Done(opcode, bytes) => self.complete_send(&wr, WcStatus::Success, opcode, bytes),
+            Outcome::Done(opcode, bytes) => {
+                self.attempts.set(0);
+                self.complete_send(&wr, WcStatus::Success, opcode, bytes);
+            }
             Outcome::Failed(status) => {
                 self.complete_send(&wr, status, WcOpcode::Send, 0);
+                self.fail();
+            }
+            Outcome::NotReady if self.is_impatient() => {
+                self.complete_send(&wr, WcStatus::RnrRetryExceeded, WcOpcode::Send, 0);
                 self.fail();
             }
             Outcome::NotReady => {
@@ -49,6 +56,15 @@ impl QpState {
             }
         }
         true
+    }
+
+    /// Whether the last RNR retry was used up: with a count of 7 it never is. A retry is an attempt.
+    fn is_impatient(&self) -> bool {
+        let allowed = self.attr.borrow().rnr_retry;
+        let attempts = self.attempts.get() + 1;
+        let over = allowed != RetryCount::MAX && attempts > u32::from(allowed.get());
+        self.attempts.set(if over { 0 } else { attempts });
+        over
     }
 
     fn bytes(&self, wr: &PostedSend) -> Option<Vec<u8>> {

@@ -2,12 +2,13 @@
 
 use crate::{
     cq::{CqState, Entry},
-    device::{Loopback, Node, Pd},
+    device::{Loopback, MAX_RD_ATOMIC, Node, PORT, Pd, check_address},
     srq::SrqState,
 };
 use bareverbs::{
-    Completion, Destroy, Error, Payload, PostError, QpAttr, QpAttrMask, QpCap, QpInit, QpState as State, QpType, Qpn,
-    QueuePair, RecvWr, Refused, SendFlags, SendOp, SendWr, Sge, WcOpcode, WcStatus, qp::check_transition,
+    Argument, Completion, Destroy, Error, Event, Mtu, Payload, PostError, QpAttr, QpAttrMask, QpCap, QpInit,
+    QpState as State, QpType, Qpn, QueuePair, RecvWr, Refused, SendFlags, SendOp, SendWr, Sge, WcOpcode, WcStatus,
+    qp::check_transition,
 };
 use std::{
     cell::{Cell, RefCell},
@@ -25,7 +26,8 @@ pub(crate) struct QpState {
     pub(crate) pd: Rc<u32>,
     pub(crate) srq: Option<Rc<SrqState>>,
     send_cq: Rc<CqState>,
-    recv_cq: Rc<CqState>,
+    /// `None` if it is the one of sends: a QP holds a CQ once.
+    recv_cq: Option<Rc<CqState>>,
     cap: QpCap,
     signal_all: bool,
     context: u64,
@@ -37,6 +39,8 @@ pub(crate) struct QpState {
     used: Cell<(u32, u32)>,
     /// Requests done without a completion since the last one.
     silent: Cell<u32>,
+    /// Attempts of the oldest send to find a receive.
+    pub(crate) attempts: Cell<u32>,
     me: Weak<QpState>,
 }
 
@@ -108,15 +112,28 @@ impl QpState {
         self.send_cq.push(Entry { completion, solicited: false, qp: self.me.clone(), sends, receives: 0 });
     }
 
+    /// The CQ of receives.
+    fn recv_cq(&self) -> &CqState {
+        self.recv_cq.as_ref().unwrap_or(&self.send_cq)
+    }
+
+    /// Whether it completes to a CQ.
+    pub(crate) fn completes_to(&self, cq: &CqState) -> bool {
+        [&*self.send_cq, self.recv_cq()].iter().any(|own| core::ptr::eq(*own, cq))
+    }
+
     /// Ends a receive request.
     pub(crate) fn complete_receive(&self, completion: Completion, solicited: bool) {
         let completion = Completion { qpn: Qpn::new(self.number), ..completion };
-        self.recv_cq.push(Entry { completion, solicited, qp: self.me.clone(), sends: 0, receives: 1 });
+        self.recv_cq().push(Entry { completion, solicited, qp: self.me.clone(), sends: 0, receives: 1 });
     }
 
     /// To ERR: all that is outstanding is flushed, in order.
     pub(crate) fn fail(&self) {
-        self.attr.borrow_mut().state = State::Err;
+        let before = core::mem::replace(&mut self.attr.borrow_mut().state, State::Err);
+        if before != State::Err && self.srq.is_some() {
+            self.node.events.borrow_mut().push_back(Event::LastWqeReached(Qpn::new(self.number)));
+        }
         self.flush();
     }
 
@@ -131,7 +148,7 @@ impl QpState {
     }
 
     fn sweep(&self) {
-        let receives = self.send_cq.sweep(&self.me) + self.recv_cq.sweep(&self.me);
+        let receives = self.send_cq.sweep(&self.me) + self.recv_cq().sweep(&self.me);
         if let Some(srq) = &self.srq {
             srq.retire(receives);
         }
@@ -144,6 +161,7 @@ impl QpState {
         *self.staged.borrow_mut() = Default::default();
         self.used.set((0, 0));
         self.silent.set(0);
+        self.attempts.set(0);
     }
 }
 
@@ -167,7 +185,7 @@ impl Qp {
             pd: pd.id.clone(),
             srq: init.srq.map(|s| s.0.clone()),
             send_cq: init.send_cq.0.clone(),
-            recv_cq: init.recv_cq.0.clone(),
+            recv_cq: (!Rc::ptr_eq(&init.send_cq.0, &init.recv_cq.0)).then(|| init.recv_cq.0.clone()),
             cap,
             signal_all: init.signal_all,
             context: init.context,
@@ -177,10 +195,33 @@ impl Qp {
             staged: RefCell::default(),
             used: Cell::new((0, 0)),
             silent: Cell::new(0),
+            attempts: Cell::new(0),
             me: me.clone(),
         });
         state.node.qps.borrow_mut().insert(number, Rc::downgrade(&state));
         Self(state)
+    }
+
+    /// Checks values against what the device offers.
+    fn check_values(&self, new: &QpAttr) -> Result<(), Error> {
+        let has = |bit| new.mask.contains(bit);
+        let bad = |attribute, why| Err(Error::BadAttribute { attribute, why });
+        if has(QpAttrMask::PORT) && new.port != PORT {
+            return Err(Error::NoSuchPort(new.port));
+        }
+        if has(QpAttrMask::PKEY_INDEX) && new.pkey_index != 0 {
+            return Err(Error::NoSuchIndex { table: Argument::Pkey, index: new.pkey_index.into() });
+        }
+        if has(QpAttrMask::MAX_QP_RD_ATOMIC) && new.max_rd_atomic > MAX_RD_ATOMIC {
+            return bad(QpAttrMask::MAX_QP_RD_ATOMIC, "more than the device sends at once");
+        }
+        if has(QpAttrMask::MAX_DEST_RD_ATOMIC) && new.max_dest_rd_atomic > MAX_RD_ATOMIC {
+            return bad(QpAttrMask::MAX_DEST_RD_ATOMIC, "more than the device answers at once");
+        }
+        if new.mask.intersects(QpAttrMask::ALT_PATH | QpAttrMask::PATH_MIG_STATE) {
+            return Err(Error::Unsupported("alternate paths"));
+        }
+        if has(QpAttrMask::AV) { check_address(&new.av) } else { Ok(()) }
     }
 
     fn check_send(&self, wr: &SendWr<'_>) -> Result<Data, PostError> {
@@ -207,6 +248,12 @@ impl Qp {
             Payload::Inline(bytes) => Data::Inline(bytes.to_vec()),
             Payload::InlineGather(parts) => Data::Inline(parts.concat()),
         };
+        if let Data::Sges(sges) = &data
+            && datagram
+            && sges.iter().map(|s| u64::from(s.length())).sum::<u64>() > Mtu::B4096.bytes().into()
+        {
+            return Err(PostError::MessageTooLong { max: Mtu::B4096.bytes() });
+        }
         if let (SendOp::CompareSwap { addr, .. } | SendOp::FetchAdd { addr, .. }, Data::Sges(sges)) = (wr.op, &data)
             && (addr % 8 != 0 || !matches!(sges[..], [sge] if sge.length() == 8))
         {
@@ -256,6 +303,7 @@ impl QueuePair for Qp {
         if new.mask.contains(QpAttrMask::STATE) && new.state == State::Sqd {
             return Err(Error::Unsupported("SQD"));
         }
+        self.check_values(new)?;
         let mut attr = self.0.attr.borrow_mut();
         let kept = attr.state;
         macro_rules! set { ($($bit:ident => $field:ident),+) => {$(
@@ -269,7 +317,10 @@ impl QueuePair for Qp {
         drop(attr);
         match state {
             State::Reset => self.0.reset(),
-            State::Err if kept != State::Reset => self.0.flush(),
+            State::Err => {
+                self.0.attr.borrow_mut().state = kept;
+                self.0.fail();
+            }
             _ => {}
         }
         Ok(())

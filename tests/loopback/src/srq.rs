@@ -28,13 +28,18 @@ struct Inner {
 impl SrqState {
     /// Takes the oldest request for a message.
     pub(crate) fn take(&self) -> Option<PostedRecv> {
+        let taken = self.inner.borrow_mut().ready.pop_front();
+        self.check_limit();
+        taken
+    }
+
+    /// Tells once that fewer requests are left than the limit.
+    fn check_limit(&self) {
         let mut inner = self.inner.borrow_mut();
-        let taken = inner.ready.pop_front();
         if (inner.ready.len() as u32) < inner.attr.limit {
             inner.attr.limit = 0;
             self.node.events.borrow_mut().push_back(Event::SrqLimit(Srqn::new(self.number)));
         }
-        taken
     }
 
     /// Gives the slots of requests back.
@@ -71,6 +76,8 @@ impl SharedReceiveQueue for Srq {
         let mut inner = self.0.inner.borrow_mut();
         in_range(Argument::SrqLimit, limit, 0, inner.attr.max_wr)?;
         inner.attr.limit = limit;
+        drop(inner);
+        self.0.check_limit();
         Ok(())
     }
 

@@ -115,8 +115,18 @@ pub struct Case<D: Device> {
     pub says: &'static str,
     /// A device may answer that it cannot.
     pub optional: bool,
+    /// It does on purpose what a device complains of.
+    pub provokes: bool,
     /// Runs it.
     pub run: fn(&mut Lab<D>) -> Outcome,
+}
+
+impl<D: Device> Case<D> {
+    /// Does on purpose what a device complains of.
+    const fn provoking(mut self) -> Self {
+        self.provokes = true;
+        self
+    }
 }
 
 /// A case that every device must pass.
@@ -126,7 +136,7 @@ const fn must<D: Device>(
     says: &'static str,
     run: fn(&mut Lab<D>) -> Outcome,
 ) -> Case<D> {
-    Case { name, source, says, optional: false, run }
+    Case { name, source, says, optional: false, provokes: false, run }
 }
 
 /// A case of something that a device may lack.
@@ -136,7 +146,7 @@ const fn may<D: Device>(
     says: &'static str,
     run: fn(&mut Lab<D>) -> Outcome,
 ) -> Case<D> {
-    Case { name, source, says, optional: true, run }
+    Case { name, source, says, optional: true, provokes: false, run }
 }
 
 /// The table: objects, and their cases.
@@ -172,8 +182,8 @@ pub trait Home {
     fn memory(&mut self, len: usize) -> bareverbs::RawMemory;
 
     /// After each case, when all its objects are gone: what the home itself sees that is wrong (memory not given
-    /// back, stray DMA, broken rules). Memory handed out is free again.
-    fn finish(&mut self) -> Result<(), String>;
+    /// back, stray DMA, and broken rules unless the case `provoked` complaints). Memory handed out is free again.
+    fn finish(&mut self, provoked: bool) -> Result<(), String>;
 }
 
 /// How a case ended on a home.
@@ -193,7 +203,7 @@ pub fn run<H: Home>(home: &mut H, case: &Case<H::Device>, seed: u64) -> Verdict 
         Ok(devices) => Lab::new(devices, seed, home).and_then(|mut lab| (case.run)(&mut lab)),
         Err(why) => Err(Stop::Failed(format!("the devices: {why}"))),
     };
-    let finished = home.finish();
+    let finished = home.finish(case.provokes);
     match outcome {
         Ok(()) => finished.map_or_else(Verdict::Fail, |()| Verdict::Pass),
         Err(Stop::Unsupported(what)) if case.optional => {
