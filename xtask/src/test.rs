@@ -12,6 +12,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 pub mod cargo;
+mod conformance;
 mod examples;
 mod image;
 mod linux;
@@ -55,6 +56,7 @@ const GROUPS: &[Group] = &[
     ("bench-instructions", Host, gates::instructions::run),
     ("examples", Host, examples::run),
     ("seeds", Host, examples::seeds),
+    ("conformance", Host, conformance::run),
     ("workload", Host, workload::run),
     ("wire-judges", Host, wire::self_test),
     ("wire-formats", Host, wire::formats),

@@ -1,7 +1,11 @@
 //! The suite on the loopback provider.
 
 use bareverbs::{Device, Mtu, RawMemory};
-use bareverbs_conformance::workload::{Plan, Shape, run};
+use bareverbs_conformance::{
+    homes::LoopbackHome,
+    suite::{self, Home, Verdict},
+    workload::{Plan, Shape, run},
+};
 use bareverbs_loopback::{Clock, Net};
 use std::ptr::NonNull;
 
@@ -24,4 +28,30 @@ fn random_workloads() {
     }
     println!("seeds 0..50: {requests} requests");
     assert!(requests > 1000);
+}
+
+/// What the provider does not have, by the names of its errors.
+const UNSUPPORTED: [&str; 7] =
+    ["CQ resize", "CQ moderation", "SRQ resize", "QP types other than RC and UD", "SQD", "alternate paths", "GRH"];
+
+#[test]
+fn every_case() {
+    let mut passed = 0;
+    for case in suite::table::<<LoopbackHome as Home>::Device>().into_iter().flat_map(|(_, cases)| cases) {
+        match suite::run(&mut LoopbackHome::default(), &case, 1) {
+            Verdict::Pass => passed += 1,
+            Verdict::Unsupported(what) => assert!(UNSUPPORTED.contains(&what), "{}: {what}", case.name),
+            Verdict::Fail(why) => panic!("{}: {why}", case.name),
+        }
+    }
+    assert!(passed > 150, "{passed}");
+}
+
+#[test]
+fn names_are_told_apart() {
+    let mut seen = std::collections::BTreeSet::new();
+    for case in suite::table::<<LoopbackHome as Home>::Device>().into_iter().flat_map(|(_, cases)| cases) {
+        assert!(seen.insert(case.name), "two cases are called {}", case.name);
+        assert!(!case.source.is_empty() && !case.says.is_empty(), "{}", case.name);
+    }
 }

@@ -227,7 +227,7 @@ fn case_47<D: Device>(lab: &mut Lab<D>) -> Outcome {
         let mut expected = vec![0x5a; guard.len()];
         guard.write(0, &expected)?;
         let first = mr.iova();
-        let boundaries = (1..len).filter(|n| (first as usize + n) % 4096 == 0).map(|n| (n - 1, 2));
+        let boundaries = (1..len).filter(|n| (first as usize + n).is_multiple_of(4096)).map(|n| (n - 1, 2));
         let mut mark = 0;
         for (at, n) in [(0, 1), (len - 1, 1)].into_iter().chain(boundaries) {
             mark += 1;
