@@ -80,11 +80,10 @@ impl Headers {
         let mut at = ETHERNET - 2;
         headers.ethertype = word(frame, at)?;
         while matches!(headers.ethertype, ethertype::CVLAN | ethertype::SVLAN) {
-            let Some(tci) = word(frame, at + 2) else { return Some(headers) };
+            let (Some(tci), Some(next)) = (word(frame, at + 2), word(frame, at + VLAN)) else { return Some(headers) };
             headers.vlan.get_or_insert((headers.ethertype, tci));
-            at += VLAN;
-            let Some(next) = word(frame, at) else { return Some(headers) };
             headers.ethertype = next;
+            at += VLAN;
         }
         at += 2;
         match headers.ethertype {

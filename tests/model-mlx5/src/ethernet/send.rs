@@ -132,9 +132,9 @@ fn run(hca: &mut Hca, bus: &mut dyn Bus, sqn: u32, index: u16, code: u8, units: 
     }
     let domain = transport_domain(hca, sqn).ok_or_else(|| malformed("a queue without a TIS sends nothing"))?;
     let Some(sq) = hca.sqs.get(&sqn) else { return Ok(0) };
-    let (pd, at, memory) = (sq.wq.pd, sq.wq.at(index), sq.wq.memory.clone());
+    let pd = sq.wq.pd;
     let mut wqe = vec![0; units * DS];
-    if let Err(fault) = memory.read(bus, at, &mut wqe) {
+    if let Err(fault) = sq.wq.memory.read(bus, sq.wq.at(index), &mut wqe) {
         hca.dma_fault(bus, fault, format_args!("reading WQE {index} of SQ {sqn:#x}"));
         return Err(Failure { syndrome: Syndrome::LocalQpOperation, why: None });
     }

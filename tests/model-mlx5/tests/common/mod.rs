@@ -2,6 +2,8 @@
 //! dwords, as the manual's tables and Linux's debug output print them.
 #![allow(dead_code)]
 
+pub mod ethernet;
+
 use std::{collections::BTreeMap, fmt, time::Duration};
 
 use bareverbs_harness::model::{Bus, DeviceModel, DmaFault, Frame, Step};
