@@ -24,14 +24,14 @@ verdict() {
 
 # alone NAME COMMAND: the command ends with 0.
 alone() {
-  SERVER=$SERVER CLIENT=$CLIENT timeout 120 bash -c "$2" >/tmp/alone 2>&1
+  SERVER=$SERVER CLIENT=$CLIENT CARDS=$CARDS timeout 120 bash -c "$2" >/tmp/alone 2>&1
   verdict "$1" $? /tmp/alone
 }
 
 # pair NAME COMMAND [CLIENT-ONLY ARGUMENTS]: server on mlx5_0, client on mlx5_1 of one guest, which the prefixes
 # $SERVER and $CLIENT may put into namespaces; in two guests each has its mlx5_0, or the $DEVICE that it names.
 pair() {
-  local name=$1 command=$2 extra=${3:-}
+  local name=$1 command=${2/GID/$GID} extra=${3:-} device=${DEVICE:-mlx5_0}
   port=$((port + 1))
   if [ -z "$PEER" ]; then
     timeout 120 $SERVER $command -d mlx5_0 -p $port >/tmp/server 2>&1 &
@@ -70,6 +70,19 @@ manager() {
   done
   wait $server || status=1
   verdict "$1" $status /tmp/server /tmp/client
+}
+
+# Keeps the link between mlx5_0 and mlx5_1 busy in the background; returns when data flow.
+busy() {
+  ib_write_bw -F -d mlx5_0 -D 60 -p 18500 >/tmp/busy 2>&1 &
+  listening 18500
+  ib_write_bw -F -d mlx5_1 -D 60 -p 18500 localhost >>/tmp/busy 2>&1 &
+  for _ in $(seq 200); do
+    [ "$(cat /sys/class/infiniband/mlx5_1/ports/1/counters/port_xmit_data)" -gt 1000000 ] && return
+    sleep 0.05
+  done
+  echo "the link does not get busy"
+  cat /tmp/busy
 }
 
 # Prints what the kernel complained about, for the judge.

@@ -39,4 +39,4 @@ pair send_bw_ud_cm 'ib_send_bw -F -R -c UD -n 200'
 
 manager rping 'rping -V -C 50 -S 4000 -p 7201' '-s -a 0.0.0.0' '-c -a'
 manager ucmatose 'ucmatose -p 7202 -C 10' '' '-s'
-manager udaddy 'udaddy -p 7203 -C 10' '' '-s'
+manager udaddy 'udaddy -C 10' '' '-s'

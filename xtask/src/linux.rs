@@ -6,6 +6,7 @@ use crate::tools::{self, Tool};
 use crate::workspace::Workspace;
 use anyhow::{Context, Result, bail, ensure};
 use rustix::process::{Pid, Signal, kill_process};
+use std::collections::HashSet;
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -52,6 +53,15 @@ pub struct Options {
     /// More devices, as QEMU's -device takes them
     #[arg(long = "device")]
     pub devices: Vec<String>,
+    /// Two guests, of which only the first has cards: the second has a network interface on the RoCE fabric
+    #[arg(long)]
+    pub wire: bool,
+    /// Let the guest reboot; it has `/dev/vdc`, at first all zeros, to remember by
+    #[arg(long)]
+    pub reboot: bool,
+    /// What guests before the others run, on the same cards. Each is killed when it says "guest: kill me"
+    #[arg(long = "kill-first")]
+    pub killed: Vec<String>,
     /// Modules to load before the command; by default those of the cards, without cards none
     #[arg(long)]
     pub modules: Option<String>,
@@ -87,6 +97,9 @@ impl Default for Options {
             iommu: false,
             shared_group: false,
             devices: vec![],
+            wire: false,
+            reboot: false,
+            killed: vec![],
             modules: None,
             copies: vec![],
             memory: 1024,
@@ -139,6 +152,10 @@ pub fn run(
     let folder = RunFolder::new()?;
     let mut model = if options.no_hca { None } else { Some(Model::start(workspace, shell, options, &folder.0)?) };
 
+    for command in &options.killed {
+        let options = Options { command: vec![command.clone()], ..options.clone() };
+        kill(shell, &options, &qemu, &guest, model.as_ref(), &folder.0)?;
+    }
     shell.note("booting");
     let (sender, lines) = mpsc::channel();
     let mut machines = Vec::new();
@@ -156,6 +173,28 @@ pub fn run(
     }
     let model = model.take().map(Model::finish).transpose()?;
     Ok(Outcome { statuses, output, model })
+}
+
+/// Boots a guest, and kills its QEMU when the guest asks for it.
+fn kill(
+    shell: &Shell,
+    options: &Options,
+    qemu: &Tool,
+    guest: &Guest,
+    model: Option<&Model>,
+    folder: &Path,
+) -> Result<()> {
+    let (sender, lines) = mpsc::channel();
+    let sockets = model.map_or(&[][..], |model| model.sockets_of(1));
+    let mut machine = Machine::start(shell, machine(qemu, guest, options, 1, sockets, folder)?, 1, &sender)?;
+    loop {
+        match lines.recv_timeout(Duration::from_secs(options.limit)).context("a guest to be killed says nothing")? {
+            (_, Said::Line(line)) if line == "guest: ready" => machine.stdin.write_all(b"\n")?,
+            (_, Said::Line(line)) if line == "guest: kill me" => return Ok(()),
+            (_, Said::Line(line)) => shell.note(&line),
+            (_, Said::End) => bail!("a guest ended before it was killed\n{}", consoles(folder, 1)),
+        }
+    }
 }
 
 /// What a machine tells us.
@@ -197,7 +236,7 @@ fn follow(
     lines: &Receiver<(usize, Said)>,
     show: &mut dyn FnMut(usize, &str),
 ) -> Result<(Vec<i32>, Vec<String>)> {
-    let mut ready = 0;
+    let mut ready = HashSet::new();
     let mut statuses = vec![None; machines.len()];
     let mut output = vec![String::new(); machines.len()];
     let started = Instant::now();
@@ -214,8 +253,8 @@ fn follow(
         };
         shell.note(&format!("{number}| {line}"));
         if line == "guest: ready" {
-            ready += 1;
-            if ready == machines.len() {
+            ready.insert(number);
+            if ready.len() == machines.len() {
                 next(machines)?;
             }
         } else if let Some(status) = line.strip_prefix("guest: exit ") {
@@ -260,7 +299,10 @@ fn machine(
     let memory = options.memory;
     let job = job(options, number, !sockets.is_empty(), folder)?;
     let mut command = qemu.command()?;
-    command.args(["-accel", "tcg,thread=multi", "-cpu", "max", "-nodefaults", "-display", "none", "-no-reboot"]);
+    command.args(["-accel", "tcg,thread=multi", "-cpu", "max", "-nodefaults", "-display", "none"]);
+    if !options.reboot {
+        command.arg("-no-reboot");
+    }
     command.args(["-smp", &options.processors.to_string(), "-m", &format!("{memory}M")]);
     // The model maps the guest's memory by its file descriptor.
     command.args(["-object", &format!("memory-backend-memfd,id=memory,size={memory}M,share=on")]);
@@ -273,6 +315,17 @@ fn machine(
     command.args(["-append", &format!("console=ttyS0 quiet panic=-1{iommu}")]);
     for drive in [guest.root(), job] {
         command.arg("-drive").arg(format!("file={},if=virtio,format=raw,readonly=on", drive.display()));
+    }
+    if options.reboot {
+        let scratch = folder.join(format!("scratch{number}"));
+        fs::write(&scratch, vec![0; 1 << 20])?;
+        command.arg("-drive").arg(format!("file={},if=virtio,format=raw", scratch.display()));
+    }
+    if options.wire && number == 2 {
+        let [local, remote] = wire(folder).map(|path| path.display().to_string());
+        let ends = format!("local.type=unix,local.path={local},remote.type=unix,remote.path={remote}");
+        command.arg("-netdev").arg(format!("dgram,id=wire,{ends}"));
+        command.args(["-device", "virtio-net-pci,netdev=wire,mac=52:54:00:00:03:02"]);
     }
     if options.guests == 2 {
         let server = if number == 1 { "on" } else { "off,reconnect-ms=100" };
@@ -306,9 +359,15 @@ fn machine(
     Ok(command)
 }
 
+/// The sockets of QEMU's and of the model's end of a wire.
+fn wire(folder: &Path) -> [PathBuf; 2] {
+    ["wire-qemu", "wire-model"].map(|name| folder.join(name))
+}
+
 /// The drive with what the guest is to run, an archive.
 fn job(options: &Options, number: u8, cards: bool, folder: &Path) -> Result<PathBuf> {
-    let files = folder.join(format!("job{number}"));
+    static JOBS: AtomicU32 = AtomicU32::new(0);
+    let files = folder.join(format!("job{}", JOBS.fetch_add(1, Ordering::Relaxed)));
     fs::create_dir(&files)?;
     for copy in &options.copies {
         let name = copy.file_name().with_context(|| format!("{} is no file", copy.display()))?;
@@ -318,7 +377,7 @@ fn job(options: &Options, number: u8, cards: bool, folder: &Path) -> Result<Path
     let peer = if options.guests == 2 { format!("192.0.2.{}", 3 - number) } else { String::new() };
     fs::write(files.join("environment"), format!("export GUEST={number} PEER={peer}\nMODULES='{modules}'\n"))?;
     fs::write(files.join("job"), options.command.join(" ") + "\n")?;
-    let archive = folder.join(format!("job{number}.tar"));
+    let archive = files.with_extension("tar");
     let status = Command::new("tar").arg("-C").arg(&files).arg("-cf").arg(&archive).arg(".").status()?;
     ensure!(status.success(), "tar: {status}");
     Ok(archive)
@@ -334,8 +393,14 @@ pub struct Model {
 
 impl Model {
     fn start(workspace: &Workspace, shell: &Shell, options: &Options, folder: &Path) -> Result<Self> {
-        let cards = (options.guests, options.hcas);
-        Self::serve(workspace, shell, options.link, cards, &options.model_arguments, folder)
+        let mut arguments = options.model_arguments.clone();
+        let mut guests = options.guests;
+        if options.wire {
+            let [remote, local] = wire(folder).map(|path| path.display().to_string());
+            arguments.push(format!("--wire={local},{remote}"));
+            guests = 1;
+        }
+        Self::serve(workspace, shell, options.link, (guests, options.hcas), &arguments, folder)
     }
 
     /// Starts a model that serves so many guests so many cards each.
@@ -375,7 +440,7 @@ impl Model {
 
     pub fn sockets_of(&self, guest: u8) -> &[PathBuf] {
         let first = usize::from(guest - 1) * self.cards_each;
-        &self.sockets[first..first + self.cards_each]
+        self.sockets.get(first..first + self.cards_each).unwrap_or_default()
     }
 
     fn said(&self) -> String {

@@ -6,6 +6,7 @@ use crate::test::{Bench, Tally};
 use anyhow::{Context, Result, ensure};
 use regex::Regex;
 use std::fs;
+use std::path::Path;
 
 /// Runs a job of `tests/linux` in the guests of `options`.
 ///
@@ -29,7 +30,7 @@ pub fn run_idle(bench: &Bench, job: &str, options: Options) -> Result<Tally> {
 
 fn judge(bench: &Bench, job: &str, mut options: Options, model: fn(&Outcome) -> Result<()>) -> Result<Tally> {
     let folder = bench.workspace.root.join("tests/linux");
-    let script = fs::read_to_string(folder.join(job)).with_context(|| job.to_owned())?;
+    let script = script(&folder, job)?;
     for entry in fs::read_dir(&folder)? {
         options.copies.push(entry?.path());
     }
@@ -49,6 +50,16 @@ fn judge(bench: &Bench, job: &str, mut options: Options, model: fn(&Outcome) -> 
     }
     tally.count(model(&outcome).with_context(|| job.to_owned()));
     Ok(tally)
+}
+
+/// A job with what it takes from others.
+fn script(folder: &Path, job: &str) -> Result<String> {
+    let mut script = fs::read_to_string(folder.join(job)).with_context(|| job.to_owned())?;
+    let others: Vec<String> = script.lines().filter_map(|l| l.strip_prefix(". ./")).map(str::to_owned).collect();
+    for other in others {
+        script += &fs::read_to_string(folder.join(&other)).with_context(|| other.clone())?;
+    }
+    Ok(script)
 }
 
 /// The names of a job's cases.

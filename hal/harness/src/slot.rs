@@ -199,6 +199,14 @@ impl Slot {
         self.world.notify();
     }
 
+    /// Sends a frame as if the port had, with the fabric's latency and faults. For a device whose other side is no
+    /// driver but another network.
+    pub fn transmit(&self, port: u8, frame: Frame) {
+        let m = &mut self.world.lock().machine;
+        m.fabric.transmit(self.index, port, frame, &m.time, &mut m.rng);
+        self.world.notify();
+    }
+
     /// Sets the faults of what a port sends, from now on.
     pub fn set_port_faults(&self, port: u8, faults: Faults) {
         self.world.lock().machine.fabric.set_faults(Some((self.index, port)), faults);

@@ -40,10 +40,15 @@ pub fn read(hca: &mut Hca, bus: &mut dyn Bus, offset: u64, data: &mut [u8]) {
     }
 }
 
+/// The internal timer at a time.
+pub fn ticks(at: Duration) -> u64 {
+    (at.as_nanos() * u128::from(FREQUENCY_KHZ) / 1_000_000) as u64
+}
+
 fn dword(hca: &Hca, bus: &dyn Bus, at: usize) -> u32 {
     let (major, minor, sub) = hca.config.device.firmware();
     let now = bus.now();
-    let ticks = (now.as_nanos() * u128::from(FREQUENCY_KHZ) / 1_000_000) as u64;
+    let ticks = ticks(now);
     match at {
         init::FW_REV => u32::from(minor) << 16 | u32::from(major),
         init::CMDIF_REV_FW_SUB => CMD_INTERFACE_REV << 16 | u32::from(sub),

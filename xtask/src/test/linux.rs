@@ -80,3 +80,31 @@ pub fn ethernet_old_kernel_iommu(bench: &Bench) -> Result<Tally> {
     let options = Options { link: Link::Roce, hcas: 2, processors: 2, suite, iommu: true, ..Options::default() };
     linux_cases::run(bench, "ethernet.sh", options)
 }
+
+/// Cards whose guests are killed or reboot in the middle of their traffic, and drivers that come and go.
+pub fn ib_lifecycle(bench: &Bench) -> Result<Tally> {
+    let killed = vec![". ./lib.sh; busy; echo guest: kill me; wait".to_owned()];
+    let options = Options { hcas: 2, reboot: true, killed, ..Options::default() };
+    linux_cases::run(bench, "lifecycle.sh", options)
+}
+
+/// Bytes and completion statuses, over InfiniBand.
+pub fn ib_data(bench: &Bench) -> Result<Tally> {
+    linux_cases::run(bench, "data.sh", Options { hcas: 2, ..Options::default() })
+}
+
+/// Bytes and completion statuses, over RoCE v2.
+pub fn roce_data(bench: &Bench) -> Result<Tally> {
+    linux_cases::run(bench, "roce_data.sh", Options { link: Link::Roce, hcas: 2, ..Options::default() })
+}
+
+/// The judge of bytes itself: it sees what is wrong.
+pub fn ib_damage(bench: &Bench) -> Result<Tally> {
+    let model_arguments = ["--fault", "damage=1"].map(String::from).to_vec();
+    linux_cases::run(bench, "damage.sh", Options { hcas: 2, model_arguments, ..Options::default() })
+}
+
+/// Against Linux's RoCE in software.
+pub fn rxe(bench: &Bench) -> Result<Tally> {
+    linux_cases::run(bench, "rxe.sh", Options { link: Link::Roce, guests: 2, wire: true, ..Options::default() })
+}

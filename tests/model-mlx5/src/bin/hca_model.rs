@@ -3,7 +3,8 @@
 use std::{
     collections::BTreeMap,
     fmt::Write as _,
-    path::PathBuf,
+    os::unix::net::UnixDatagram,
+    path::{Path, PathBuf},
     process::ExitCode,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
@@ -12,11 +13,11 @@ use std::{
 use anyhow::{Context, Result, bail, ensure};
 use bareverbs_harness::{
     Faults, World,
-    model::{Bus, DeviceModel, Frame, LinkKind, PciIdentity, Reset, Step},
+    model::{BarKind, Bus, DeviceModel, Frame, LinkKind, PciIdentity, Reset, Step},
     vfio_user::Server,
 };
 use bareverbs_mlx5_prm::cmd::Opcode;
-use bareverbs_model_mlx5::{Device, Hca, HcaConfig, Report};
+use bareverbs_model_mlx5::{Device, Hca, HcaConfig, Report, damage};
 use clap::{Parser, ValueEnum};
 use signal_hook::{
     consts::{SIGINT, SIGTERM},
@@ -43,10 +44,14 @@ struct Args {
     /// Capture every frame into a file
     #[arg(long)]
     pcap: Option<PathBuf>,
+    /// Join an Ethernet network of datagrams, QEMU's `-netdev dgram`: our socket and the other end's
+    #[arg(long, value_name = "LOCAL,REMOTE", value_delimiter = ',')]
+    wire: Vec<PathBuf>,
     /// Seed of the faults
     #[arg(long, default_value_t = 0)]
     seed: u64,
-    /// Faults of all links: PROBABILITY of loss, duplicate, reorder, delay, corrupt; as in loss=0.01,reorder=0.1
+    /// Faults of all links: PROBABILITY of loss, duplicate, reorder, delay, corrupt, or damage that no checksum notices;
+    /// as in loss=0.01,reorder=0.1
     #[arg(long, value_parser = faults, default_value = "")]
     fault: Faults,
 }
@@ -84,6 +89,12 @@ fn main() -> Result<ExitCode> {
         builder = builder.capture(kind, path).with_context(|| path.display().to_string())?;
     }
     let world = builder.build();
+    world.set_corruptor(Box::new(damage::payload));
+    ensure!(matches!(args.wire.len(), 0 | 2), "--wire takes two sockets: LOCAL,REMOTE");
+    if let [local, remote] = &args.wire[..] {
+        ensure!(kind == LinkKind::Ethernet, "a wire joins RoCE ports to an Ethernet network");
+        Wire::plug(&world, local, remote)?;
+    }
     let mut cards = Vec::new();
     for (n, path) in (0..).zip(&args.sockets) {
         let hca = Shared(Arc::new(Mutex::new(Hca::new(config(&args, n)))));
@@ -137,7 +148,8 @@ fn faults(spec: &str) -> Result<Faults> {
             "reorder" => &mut faults.reorder,
             "delay" => &mut faults.delay,
             "corrupt" => &mut faults.corrupt,
-            _ => bail!("{name}: there is loss, duplicate, reorder, delay, corrupt"),
+            "damage" => &mut faults.corrupt_payload,
+            _ => bail!("{name}: there is loss, duplicate, reorder, delay, corrupt, damage"),
         } = value;
     }
     Ok(faults)
@@ -161,6 +173,69 @@ fn tell(report: &Report) -> String {
         let _ = writeln!(text, "  {opcode:#05x} {name} {executed}{refused}");
     }
     text
+}
+
+/// The other end of an Ethernet network of datagrams, as a device that forwards what it receives.
+struct Wire {
+    socket: UnixDatagram,
+    remote: PathBuf,
+}
+
+impl Wire {
+    fn plug(world: &World, local: &Path, remote: &Path) -> Result<()> {
+        let socket = UnixDatagram::bind(local).with_context(|| local.display().to_string())?;
+        let incoming = socket.try_clone()?;
+        let slot = world.plug_slot(Box::new(Self { socket, remote: remote.to_owned() }));
+        std::thread::spawn(move || {
+            let mut frame = vec![0; 65536];
+            while let Ok(n) = incoming.recv(&mut frame) {
+                slot.transmit(0, frame[..n].to_vec());
+            }
+        });
+        Ok(())
+    }
+}
+
+impl DeviceModel for Wire {
+    fn identity(&self) -> PciIdentity {
+        PciIdentity {
+            vendor: 0xffff,
+            device: 0xffff,
+            subsystem_vendor: 0,
+            subsystem: 0,
+            revision: 0,
+            class: 0x02_0000,
+            bars: [BarKind::None; 6],
+            msix_vectors: 0,
+        }
+    }
+
+    fn ports(&self) -> Vec<LinkKind> {
+        vec![LinkKind::Ethernet]
+    }
+
+    fn mmio_read(&mut self, _bus: &mut dyn Bus, _bar: u8, _offset: u64, data: &mut [u8]) {
+        data.fill(0xff);
+    }
+
+    fn mmio_write(&mut self, _bus: &mut dyn Bus, _bar: u8, _offset: u64, _data: &[u8]) {}
+
+    fn receive(&mut self, _bus: &mut dyn Bus, _port: u8, frame: Frame) {
+        // Nobody may be there yet: the frame is lost, as on a cable with one end.
+        let _ = self.socket.send_to(&frame, &self.remote);
+    }
+
+    fn step(&mut self, _bus: &mut dyn Bus) -> Step {
+        Step::Idle
+    }
+
+    fn next_deadline(&self) -> Option<Duration> {
+        None
+    }
+
+    fn bus_master(&mut self, _bus: &mut dyn Bus, _on: bool) {}
+
+    fn reset(&mut self, _bus: &mut dyn Bus, _reset: Reset) {}
 }
 
 /// An HCA that the world runs and whose report we keep.

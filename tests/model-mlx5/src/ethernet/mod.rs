@@ -25,7 +25,7 @@ use crate::{
     hca::Hca,
     port::ROCE_UDP_PORT,
     refusal::{Outcome, Refused},
-    transport,
+    registers, transport,
 };
 
 /// What is kept for the whole port.
@@ -177,7 +177,7 @@ fn deliver(hca: &mut Hca, bus: &mut dyn Bus, frame: Frame, domain: u32) {
 
 /// A completion with the time in it.
 fn timestamped(bus: &dyn Bus) -> Cqe64 {
-    let now = bus.now().as_nanos() as u64;
+    let now = registers::ticks(bus.now());
     Cqe64 { timestamp_h: ((now >> 32) as u32).into(), timestamp_l: (now as u32).into(), ..Cqe64::new_zeroed() }
 }
 

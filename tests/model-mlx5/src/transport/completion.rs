@@ -5,7 +5,7 @@ use bareverbs_mlx5_prm::cqe::{Cqe64, ErrCqe, Syndrome, op_own, opcode};
 use zerocopy::{FromZeros, IntoBytes};
 
 use super::{counters::Counter, flow::Flow, wqe::Wqe};
-use crate::{eq::Event, hca::Hca, qp::QpState};
+use crate::{eq::Event, hca::Hca, qp::QpState, registers};
 
 /// Which half of a QP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -129,8 +129,9 @@ pub fn failed(
     push(hca, bus, flow, cqn, cqe.as_bytes(), true);
 }
 
+/// An entry with the time in it, in ticks of the internal timer.
 fn timestamped(bus: &dyn Bus) -> Cqe64 {
-    let now = bus.now().as_nanos() as u64;
+    let now = registers::ticks(bus.now());
     Cqe64 { timestamp_h: ((now >> 32) as u32).into(), timestamp_l: (now as u32).into(), ..Cqe64::new_zeroed() }
 }
 
