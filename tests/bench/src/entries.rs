@@ -20,8 +20,8 @@ pub struct Cqe {
 }
 
 impl Cqe {
-    /// Its bytes: for the WQE `counter`, in the lap of `owner`.
-    pub fn bytes(self, counter: u16, owner: u8) -> [u8; CQE] {
+    /// Its bytes, for the WQE `counter`.
+    pub fn bytes(self, counter: u16) -> [u8; CQE] {
         let mut bytes = [0; CQE];
         bytes[0x20..0x24].copy_from_slice(&self.user_index.to_be_bytes());
         bytes[0x18..0x1c].copy_from_slice(&0x200u32.to_be_bytes()); // flags_rqpn
@@ -29,7 +29,7 @@ impl Cqe {
         bytes[0x30..0x38].copy_from_slice(&0x0123_4567_89ab_u64.to_be_bytes()); // timestamp
         bytes[0x38..0x3c].copy_from_slice(&(u32::from(self.send_opcode) << 24 | self.qpn).to_be_bytes());
         bytes[0x3c..0x3e].copy_from_slice(&counter.to_be_bytes());
-        bytes[0x3f] = self.opcode << 4 | owner;
+        bytes[0x3f] = self.opcode << 4;
         bytes
     }
 }

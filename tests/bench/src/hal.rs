@@ -61,6 +61,13 @@ impl BenchHal {
         mem::take(&mut self.given.lock().expect("nobody panicked"))
     }
 
+    /// What stands in the send doorbell of a UAR page that was rung: the first one that is not zero.
+    pub fn doorbell(&self) -> Option<[u8; 8]> {
+        let registers = (0..self.bar.len()).step_by(4096).map(|page| page + 0x800);
+        // SAFETY: inside the memory that stands for the BAR.
+        registers.map(|at| unsafe { self.bar.base().add(at).cast::<[u8; 8]>().read_volatile() }).find(|d| *d != [0; 8])
+    }
+
     /// The model's register at the place of one in memory.
     fn model_register<'a, R>(&self, register: &R) -> &'a R {
         let offset = std::ptr::from_ref(register).addr() - self.bar.base().addr().get();

@@ -42,10 +42,16 @@ impl<P: Policy> CqRig<P> {
 
     /// Writes the next entry, as the device does.
     pub fn complete(&mut self, cqe: Cqe, counter: u16) {
+        self.write(cqe.bytes(counter));
+    }
+
+    /// Writes the next entry by its bytes, whose owner bit is set here.
+    pub fn write(&mut self, mut bytes: [u8; CQE]) {
         let slot = self.produced % self.entries();
         let owner = (self.produced / self.entries()) as u8 & 1;
+        bytes[CQE - 1] = bytes[CQE - 1] & !1 | owner;
         // SAFETY: a whole entry inside the ring, in memory that lives as long as the CQ.
-        unsafe { self.ring.ptr.add(slot as usize * CQE).cast().write_volatile(cqe.bytes(counter, owner)) };
+        unsafe { self.ring.ptr.add(slot as usize * CQE).cast().write_volatile(bytes) };
         self.produced = self.produced.wrapping_add(1);
     }
 }
@@ -58,6 +64,7 @@ pub struct QpRig<P: Policy> {
     send_offset: usize,
     /// Blocks of the send ring.
     pub blocks: u32,
+    record: usize,
     /// Completion of a request, and of a receive.
     pub sent: Cqe,
     pub received: Cqe,
@@ -69,12 +76,16 @@ pub struct QpRig<P: Policy> {
 pub struct SrqRig<P: Policy> {
     pub srq: Srq<BenchHal, P>,
     ring: Memory,
+    slots: usize,
     /// The slot that the device takes next.
     head: u16,
 }
 
+/// Bytes of a basic block, and of a segment.
+const BLOCK: usize = 64;
+const SEGMENT: usize = 16;
 /// Bytes of an SRQ's WQE: next segment and one element.
-const SRQ_WQE: usize = 32;
+const SRQ_WQE: usize = 2 * SEGMENT;
 
 impl<P: Policy> SrqRig<P> {
     /// An SRQ of `slots` (a power of two).
@@ -83,7 +94,7 @@ impl<P: Policy> SrqRig<P> {
         let attr = SrqAttr { max_wr: slots as u32 - 1, max_sge: 1, limit: 0 };
         let srq = device.verbs.create_srq(&device.pd, &attr)?;
         let ring = *device.hal.take_memory().first().context("an SRQ's ring")?;
-        Ok(Self { srq, ring, head: 0 })
+        Ok(Self { srq, ring, slots, head: 0 })
     }
 
     /// Takes the next receive, as the device does: by the links.
@@ -104,6 +115,12 @@ impl<P: Policy> SrqRig<P> {
     /// The slot that the device takes next.
     pub fn head(&self) -> u16 {
         self.head
+    }
+
+    /// The dword of receives of the doorbell record, big-endian.
+    pub fn record(&self) -> [u8; 4] {
+        // SAFETY: the record lies behind the ring.
+        unsafe { self.ring.ptr.add(self.slots * SRQ_WQE).cast().read_volatile() }
     }
 }
 
@@ -126,11 +143,18 @@ impl<P: Policy> Card<P> {
         Ok(Self { hal, verbs, pd, qps: 0, _world: world })
     }
 
-    /// An RC QP in RTS. Its completions go to two CQs.
-    pub fn qp(&mut self, send: &CqRig<P>, recv: &CqRig<P>, srq: Option<&SrqRig<P>>, cap: QpCap) -> Result<QpRig<P>> {
+    /// A QP in RTS. Its completions go to two CQs.
+    pub fn qp(
+        &mut self,
+        kind: QpType,
+        send: &CqRig<P>,
+        recv: &CqRig<P>,
+        srq: Option<&SrqRig<P>>,
+        cap: QpCap,
+    ) -> Result<QpRig<P>> {
         self.hal.take_memory();
         let init = QpInit {
-            kind: QpType::Rc,
+            kind,
             send_cq: &send.cq,
             recv_cq: &recv.cq,
             srq: srq.map(|rig| &rig.srq),
@@ -143,53 +167,69 @@ impl<P: Policy> Card<P> {
         // The driver numbers QPs in the order of their making; a poll refuses a number that is another's.
         let user_index = self.qps;
         self.qps += 1;
-        to_rts(&mut qp)?;
+        to_rts(&mut qp, kind)?;
         let cap = qp.cap();
-        let send_offset = cap.max_recv_wr as usize * 16;
-        // A longest request takes so many blocks; those of the bench take one.
-        let longest = u32::div_ceil(2 + cap.max_send_sge, 4);
-        let blocks = cap.max_send_wr * longest;
-        ensure!(send_offset + blocks as usize * 64 < memory.len, "{cap:?} in {memory:?}");
+        let send_offset = (cap.max_recv_wr * cap.max_recv_sge) as usize * SEGMENT;
+        // A longest request takes so many blocks.
+        let before = if kind == QpType::Ud { 4 } else { 2 };
+        let blocks = (cap.max_send_wr * u32::div_ceil(before + cap.max_send_sge, 4)).next_power_of_two();
+        let record = send_offset + blocks as usize * BLOCK;
+        ensure!(record + 8 <= memory.len, "{cap:?} in {memory:?}");
         let cqe = Cqe { opcode: REQ, user_index, qpn: qp.qpn().get(), send_opcode: 0x08 };
         let received = Cqe { opcode: RESP_SEND, send_opcode: 0, ..cqe };
-        Ok(QpRig { qp, memory, send_offset, blocks, sent: cqe, received, posted: 0 })
+        Ok(QpRig { qp, memory, send_offset, blocks, record, sent: cqe, received, posted: 0 })
     }
 }
 
-fn to_rts<Q: QueuePair>(qp: &mut Q) -> Result<(), Error> {
-    qp.modify(&QpAttr::to(QpState::Init).port(PORT).pkey_index(0).access(Access::REMOTE_WRITE))?;
-    let rtr = QpAttr::to(QpState::Rtr)
-        .av(AhAttr { port: PORT, dlid: Lid(1), ..AhAttr::default() })
-        .path_mtu(Mtu::B1024)
-        .dest_qpn(Qpn::new(0x200))
-        .rq_psn(Psn::new(0))
-        .max_dest_rd_atomic(1)
-        .min_rnr_timer(RnrTimer::at_least(Duration::from_micros(100)));
+fn to_rts<Q: QueuePair>(qp: &mut Q, kind: QpType) -> Result<(), Error> {
+    let init = QpAttr::to(QpState::Init).port(PORT).pkey_index(0);
+    let rtr = QpAttr::to(QpState::Rtr);
+    let rts = QpAttr::to(QpState::Rts).sq_psn(Psn::new(0));
+    let connected = |rtr: QpAttr| {
+        let av = AhAttr { port: PORT, dlid: Lid(1), ..AhAttr::default() };
+        rtr.av(av).path_mtu(Mtu::B1024).dest_qpn(Qpn::new(0x200)).rq_psn(Psn::new(0))
+    };
+    let (init, rtr, rts) = match kind {
+        QpType::Ud => (init.qkey(Qkey(1)), rtr, rts),
+        QpType::Uc => (init.access(Access::REMOTE_WRITE), connected(rtr), rts),
+        _ => (
+            init.access(Access::REMOTE_WRITE),
+            connected(rtr).max_dest_rd_atomic(1).min_rnr_timer(RnrTimer::at_least(Duration::from_micros(100))),
+            rts.timeout(AckTimeout::at_least(Duration::from_millis(60)))
+                .retry_cnt(RetryCount::MAX)
+                .rnr_retry(RetryCount::MAX)
+                .max_rd_atomic(1),
+        ),
+    };
+    qp.modify(&init)?;
     qp.modify(&rtr)?;
-    let rts = QpAttr::to(QpState::Rts)
-        .sq_psn(Psn::new(0))
-        .timeout(AckTimeout::at_least(Duration::from_millis(60)))
-        .retry_cnt(RetryCount::MAX)
-        .rnr_retry(RetryCount::MAX)
-        .max_rd_atomic(1);
     qp.modify(&rts)
 }
 
 impl<P: Policy> QpRig<P> {
-    /// Bytes of the send ring, from a block on; counts on.
+    /// Bytes of the send ring, from a block (which counts on) on, across its end.
     pub fn send_bytes<const LEN: usize>(&self, block: u32) -> [u8; LEN] {
-        self.read(self.send_offset + (block % self.blocks) as usize * 64)
+        let ring = self.blocks as usize * BLOCK;
+        let begin = block as usize * BLOCK;
+        std::array::from_fn(|i| self.byte(self.send_offset + (begin + i) % ring))
     }
 
-    /// Bytes of the receive ring, from a slot on; counts on.
-    pub fn recv_bytes(&self, slot: usize) -> [u8; 16] {
-        self.read(slot % self.qp.cap().max_recv_wr as usize * 16)
+    /// Bytes of the receive ring, from a slot (which counts on) on.
+    pub fn recv_bytes<const LEN: usize>(&self, slot: usize) -> [u8; LEN] {
+        let cap = self.qp.cap();
+        let begin = slot % cap.max_recv_wr as usize * cap.max_recv_sge as usize * SEGMENT;
+        std::array::from_fn(|i| self.byte(begin + i))
     }
 
-    fn read<const LEN: usize>(&self, at: usize) -> [u8; LEN] {
-        assert!(at + LEN <= self.memory.len);
+    /// The doorbell record: receives and sends, big-endian.
+    pub fn record(&self) -> [u8; 8] {
+        std::array::from_fn(|i| self.byte(self.record + i))
+    }
+
+    fn byte(&self, at: usize) -> u8 {
+        assert!(at < self.memory.len);
         // SAFETY: inside the buffer, which lives as long as the QP.
-        unsafe { self.memory.ptr.add(at).cast().read_volatile() }
+        unsafe { self.memory.ptr.add(at).read_volatile() }
     }
 }
 
@@ -215,8 +255,8 @@ impl<P: Policy> Rig<P> {
         let send_cq = CqRig::new(&device, N)?;
         let recv_cq = CqRig::new(&device, N)?;
         let srq = SrqRig::new(&device, N)?;
-        let qp = device.qp(&send_cq, &recv_cq, None, CAP)?;
-        let srq_qp = device.qp(&send_cq, &recv_cq, Some(&srq), CAP)?;
+        let qp = device.qp(QpType::Rc, &send_cq, &recv_cq, None, CAP)?;
+        let srq_qp = device.qp(QpType::Rc, &send_cq, &recv_cq, Some(&srq), CAP)?;
         Ok(Self { send_cq, recv_cq, qp, srq_qp, srq, device })
     }
 
