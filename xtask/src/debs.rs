@@ -65,6 +65,13 @@ impl Root {
         self.command_as(program, &name.to_string_lossy())
     }
 
+    /// Like [`Root::command`], for a program outside this root.
+    pub fn command_in_place(&self, program: &Path) -> Result<Command> {
+        let name = program.file_name().context("a program without a name")?.to_string_lossy();
+        // An absolute path replaces the root's.
+        self.command_as(&program.to_string_lossy(), &name)
+    }
+
     /// Like [`Root::command`], for programs that look at the name they are called by.
     pub fn command_as(&self, program: &str, name: &str) -> Result<Command> {
         let libraries = ["usr/lib/x86_64-linux-gnu", "lib/x86_64-linux-gnu"].map(|folder| self.join(folder));
@@ -74,6 +81,28 @@ impl Root {
         command.args(["--argv0", name, "--library-path", &libraries]).arg(self.join(program));
         Ok(command)
     }
+}
+
+/// Unpacks the source of a package, without the distribution's changes.
+pub fn source(workspace: &Workspace, shell: &Shell, suite: &str, package: &str) -> Result<Root> {
+    let root = workspace.tools().join(format!("{package}-source"));
+    let stamp = format!("{LAYOUT} {suite} {package}");
+    once(&root, &stamp, |partial| {
+        shell.note(&format!("getting the source of {package} from Debian's {suite}"));
+        let apt = Apt::of("deb-src", workspace, shell, &[suite])?;
+        let archives = beside(partial, "archives");
+        fs::create_dir_all(&archives)?;
+        let mut get = apt.command();
+        get.current_dir(&archives).args(["source", "--download-only", "--tar-only", package]);
+        shell.check(&mut get).with_context(|| format!("cannot get the source of {package}"))?;
+        for tar in fs::read_dir(&archives)? {
+            let mut unpack = Command::new("tar");
+            unpack.arg("-C").arg(partial).args(["--strip-components=1", "-xf"]).arg(tar?.path());
+            shell.check(&mut unpack)?;
+        }
+        Ok(fs::remove_dir_all(archives)?)
+    })?;
+    Ok(Root(root))
 }
 
 /// Makes a folder unless one with this stamp is there. `make` fills a new folder, which then takes the old one's place.
@@ -124,16 +153,21 @@ struct Apt {
 
 impl Apt {
     fn new(workspace: &Workspace, shell: &Shell, suites: &[&str]) -> Result<Self> {
+        Self::of("deb", workspace, shell, suites)
+    }
+
+    /// For packages (`deb`) or their sources (`deb-src`).
+    fn of(kind: &str, workspace: &Workspace, shell: &Shell, suites: &[&str]) -> Result<Self> {
         if on_path("apt-get").is_none() || on_path("dpkg-deb").is_none() {
             bail!(
                 "tools that are not on PATH are unpacked out of Debian packages, but this machine has no apt-get and dpkg-deb"
             );
         }
-        let folder = workspace.tools().join(format!("apt-{}", suites.join("-")));
+        let folder = workspace.tools().join(format!("{}-{}", kind.replace("deb", "apt"), suites.join("-")));
         let apt = Self { folder: folder.clone(), suite: suites[0].to_owned() };
         once(&folder, LAYOUT, |partial| {
             let mirror = mirror(shell)?;
-            let sources = suites.iter().map(|suite| format!("deb [signed-by={KEYRING}] {mirror} {suite} main\n"));
+            let sources = suites.iter().map(|suite| format!("{kind} [signed-by={KEYRING}] {mirror} {suite} main\n"));
             fs::write(partial.join("sources.list"), sources.collect::<String>())?;
             fs::write(partial.join("status"), "")?;
             fs::create_dir_all(partial.join("lists/partial"))?;

@@ -1,3 +1,4 @@
 //! Judges: programs that others wrote, which say whether ours is right.
 
+pub mod libmlx5;
 pub mod wire;

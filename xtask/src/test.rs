@@ -4,7 +4,7 @@
 //! A group that cannot run is an error, and an error counts as failed: nothing is skipped in silence.
 
 use crate::gates;
-use crate::judges::wire;
+use crate::judges::{libmlx5, wire};
 use crate::shell::Shell;
 use crate::workspace::Workspace;
 use anyhow::{Result, bail};
@@ -54,6 +54,7 @@ const GROUPS: &[Group] = &[
     ("no-panic", Host, gates::no_panic::run),
     ("hal-bypass", Host, gates::hal_bypass::run),
     ("bench-instructions", Host, gates::instructions::run),
+    ("libmlx5-differential", Host, libmlx5::differential),
     ("examples", Host, examples::run),
     ("seeds", Host, examples::seeds),
     ("conformance", Host, conformance::run),

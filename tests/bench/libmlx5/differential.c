@@ -46,6 +46,7 @@ static struct mlx5_cq *cq;
 static struct mlx5_srq *srq;
 static struct mlx5_qp *qps[QPS];
 static uint8_t *uar;
+static unsigned int srq_slot;	// of the newest receive
 
 static void *zeroed(size_t len)
 {
@@ -199,7 +200,8 @@ static void post_recv(struct mlx5_qp *qp, const struct request *request, struct 
 	uint8_t *slot;
 
 	if (qp->ibv_qp->srq) {
-		slot = srq->buf.buf + ((size_t)srq->head << srq->wqe_shift);
+		srq_slot = srq->head;
+		slot = srq->buf.buf + ((size_t)srq_slot << srq->wqe_shift);
 		reply->post = mlx5_post_srq_recv(qp->ibv_qp->srq, &wr, &bad);
 		memcpy(reply->wqe, slot, (size_t)1 << srq->wqe_shift);
 	} else {
@@ -216,6 +218,9 @@ static void poll(struct mlx5_qp *qp, const struct request *request, struct reply
 
 	memcpy(cqe, request->cqe, sizeof(*cqe));
 	cqe->srqn_uidx = htobe32(qp->rsc.rsn);
+	// Each side takes free slots of an SRQ in an order of its own.
+	if (qp->ibv_qp->srq && request->recv)
+		cqe->wqe_counter = htobe16(srq_slot);
 	cqe->op_own = (cqe->op_own & ~1) | !!(cq->cons_index & CQ_ENTRIES);
 	reply->polled = mlx5_poll_cq_v1(&cq->verbs_cq.cq, 1, &wc);
 	reply->wr_id = wc.wr_id;

@@ -36,6 +36,8 @@ const COMPARE_SWAP: u32 = 5;
 const FETCH_ADD: u32 = 6;
 /// Where an atomic's compare field lies: libmlx5 leaves what was in the ring where it is not used.
 const COMPARE: std::ops::Range<usize> = 40..48;
+/// Where an SRQ's WQE names the next one.
+const LINK: std::ops::Range<usize> = 2..4;
 /// Bits of ibv_send_flags.
 const FENCE: u32 = 1;
 const SIGNALED: u32 = 2;
@@ -323,11 +325,21 @@ fn below(rng: &mut Rand64, n: u64) -> u64 {
 /// `docs/libmlx5-differences.md`.
 fn compare(request: &Request, (mine, completion): &(Reply, Completion), theirs: &Reply) -> Result<()> {
     ensure!(theirs.post == 0, "libmlx5 refused it: {}", theirs.post);
-    let mut wqe = theirs.wqe;
+    let (mut my_wqe, mut wqe) = (mine.wqe, theirs.wqe);
+    if request.flags & INLINE != 0 {
+        // Behind inline data a segment keeps what was in the ring.
+        let end = inline_end(request);
+        my_wqe[end..].fill(0);
+        wqe[end..].fill(0);
+    }
     if request.recv == 0 && request.opcode == FETCH_ADD {
         wqe[COMPARE].fill(0);
     }
-    ensure!(mine.wqe == wqe, "WQE:\n{}\n{}", hex(&mine.wqe), hex(&wqe));
+    if request.recv == 1 && request.qp as usize == WITH_SRQ {
+        // The link: each side takes free slots in an order of its own.
+        wqe[LINK].copy_from_slice(&mine.wqe[LINK]);
+    }
+    ensure!(my_wqe == wqe, "WQE:\n{}\n{}", hex(&my_wqe), hex(&wqe));
     ensure!(mine.send_record == theirs.send_record, "record: {:?} {:?}", mine.send_record, theirs.send_record);
     ensure!(mine.recv_record == theirs.recv_record, "record: {:?} {:?}", mine.recv_record, theirs.recv_record);
     if request.recv == 0 {
@@ -366,6 +378,17 @@ fn compare(request: &Request, (mine, completion): &(Reply, Completion), theirs: 
         equal("imm", c.imm.into(), theirs.imm.into())?;
     }
     Ok(())
+}
+
+/// Where the inline data of a request ends in its WQE.
+fn inline_end(request: &Request) -> usize {
+    let before = match (KINDS[request.qp as usize], request.opcode) {
+        (QpType::Ud, _) => 64,
+        (_, WRITE | WRITE_IMM) => 32,
+        _ => 16,
+    };
+    let len: u32 = request.sges[..request.num_sge as usize].iter().map(|sge| sge.length).sum();
+    if len == 0 { before } else { before + 4 + len as usize }
 }
 
 fn hex(bytes: &[u8]) -> String {
