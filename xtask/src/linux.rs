@@ -169,7 +169,7 @@ pub fn run(
     let outcome = follow(shell, options, &mut machines, &lines, &mut show);
     let (statuses, output) = outcome.with_context(|| consoles(&folder.0, options.guests))?;
     for machine in &mut machines {
-        machine.child.0.wait()?;
+        machine.wait()?;
     }
     let model = model.take().map(Model::finish).transpose()?;
     Ok(Outcome { statuses, output, model })
@@ -198,20 +198,20 @@ fn kill(
 }
 
 /// What a machine tells us.
-enum Said {
+pub enum Said {
     Line(String),
     /// It has ended, and will say no more.
     End,
 }
 
 /// A QEMU with a guest in it.
-struct Machine {
+pub struct Machine {
     child: Stopped,
-    stdin: ChildStdin,
+    pub stdin: ChildStdin,
 }
 
 impl Machine {
-    fn start(shell: &Shell, mut command: Command, number: usize, sender: &Sender<(usize, Said)>) -> Result<Self> {
+    pub fn start(shell: &Shell, mut command: Command, number: usize, sender: &Sender<(usize, Said)>) -> Result<Self> {
         shell.note(&format!("$ {command:?}"));
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = Stopped(command.spawn()?);
@@ -225,6 +225,11 @@ impl Machine {
         each_line(stderr, move |line| line.is_none_or(|line| errors.send((number, Said::Line(line))).is_ok()));
         let stdin = child.0.stdin.take().context("no stdin")?;
         Ok(Self { child, stdin })
+    }
+
+    /// Waits for QEMU's end.
+    pub fn wait(&mut self) -> Result<ExitStatus> {
+        Ok(self.child.0.wait()?)
     }
 }
 
@@ -277,7 +282,7 @@ fn next(machines: &mut [Machine]) -> Result<()> {
 }
 
 /// The end of what the guests' kernels said.
-fn consoles(folder: &Path, guests: u8) -> String {
+pub fn consoles(folder: &Path, guests: u8) -> String {
     let end = |number| {
         let text = fs::read(folder.join(format!("console{number}"))).unwrap_or_default();
         let text = String::from_utf8_lossy(&text).into_owned();
@@ -288,7 +293,7 @@ fn consoles(folder: &Path, guests: u8) -> String {
 }
 
 /// QEMU's command line for one guest.
-fn machine(
+pub fn machine(
     qemu: &Tool,
     guest: &Guest,
     options: &Options,

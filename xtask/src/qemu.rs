@@ -17,7 +17,7 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 /// Marks a line for the other image.
-const RELAYED: &str = "> ";
+pub const RELAYED: &str = "> ";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Firmware {
@@ -120,7 +120,7 @@ pub enum End {
 
 impl End {
     /// QEMU's isa-debug-exit ends with `value << 1 | 1`; the values are those of `hal/unikernel/src/exit.rs`.
-    fn of(status: ExitStatus) -> Self {
+    pub fn of(status: ExitStatus) -> Self {
         let code = status.code().unwrap_or(-1);
         match (code >> 1, code & 1) {
             (0x11, 1) => Self::Panic,
@@ -288,7 +288,7 @@ pub fn run(
 }
 
 /// QEMU's command line, but for the image.
-fn machine(workspace: &Workspace, shell: &Shell, options: &Options, sockets: &[PathBuf]) -> Result<Command> {
+pub fn machine(workspace: &Workspace, shell: &Shell, options: &Options, sockets: &[PathBuf]) -> Result<Command> {
     let qemu = match options.version {
         Version::Current => tools::qemu(workspace, shell)?,
         Version::Old => tools::qemu_7_2(workspace, shell)?,

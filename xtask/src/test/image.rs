@@ -2,7 +2,8 @@
 
 use super::{Bench, Tally};
 use crate::image::{self, Build};
-use crate::linux::Link;
+use crate::linux::{self, Link};
+use crate::mixed;
 use crate::qemu::{self, End, Firmware, Options, Outcome, Version};
 use anyhow::{Context, Result, ensure};
 use std::fs;
@@ -220,7 +221,7 @@ const PINGPONGS: &[PingPong] = &[
     ("img_rc_pingpong", "-c -n 200", Link::Ib, Firmware::Seabios, 256, false),
     ("img_rc_pingpong", "-c -n 200", Link::Roce, Firmware::Seabios, LARGE, true),
     ("img_rc_pingpong", "-c -n 200 -e", Link::Ib, Firmware::Qboot, LARGE, false),
-    ("img_rc_pingpong", "-c -n 200 -s 65536 -m 4096", Link::Roce, Firmware::Qboot, 256, true),
+    ("img_rc_pingpong", "-c -n 200 -s 65536", Link::Roce, Firmware::Qboot, 256, true),
     ("img_uc_pingpong", "-c -n 200", Link::Ib, Firmware::Qboot, 256, false),
     ("img_ud_pingpong", "-c -n 200 -s 1024", Link::Ib, Firmware::Seabios, LARGE, false),
     ("img_ud_pingpong", "-c -n 200 -s 1024", Link::Roce, Firmware::Qboot, 256, true),
@@ -272,5 +273,62 @@ fn mismatch(bench: &Bench) -> Result<()> {
     let outcome = run(bench, &options)?;
     let found = outcome.output.iter().any(|text| text.contains("invalid data in message 0"));
     ensure!(found && outcome.check().is_err(), "other bytes were not found out\n{}", outcome.said());
+    Ok(())
+}
+
+/// The image's program, the command in the guest, addresses of the image, addresses that the command sends.
+type Mixed = (&'static str, &'static str, u32, u32);
+
+const MIXED: &[Mixed] = &[
+    ("img_rc_pingpong", "ibv_rc_pingpong", 1, 1),
+    ("img_uc_pingpong", "ibv_uc_pingpong", 1, 1),
+    ("img_ud_pingpong", "ibv_ud_pingpong -s 1024", 1, 1),
+    ("img_srq_pingpong", "ibv_srq_pingpong", 16, 256),
+];
+
+/// Waits for the port, and finds the GID that the ping-pongs are to use: on Ethernet the RoCE v2 one of the MAC.
+const PREPARE: &str = r#"
+for link in /sys/class/net/*; do case $(readlink -f $link/device/driver) in */mlx5_core) ip link set ${link##*/} up;; esac; done
+until ibv_devinfo | grep -q PORT_ACTIVE; do sleep 0.1; done
+gid() {
+  for i in $(seq 0 15); do
+    grep -qs "RoCE v2" /sys/class/infiniband/mlx5_0/ports/1/gid_attrs/types/$i || continue
+    grep -q ^fe80 /sys/class/infiniband/mlx5_0/ports/1/gids/$i && echo $i && return
+  done
+}
+"#;
+
+/// Our images against rdma-core's ping-pongs on Linux's own driver, on both links, in both roles.
+pub fn linux(bench: &Bench) -> Result<Tally> {
+    let mut tally = Tally::default();
+    for link in [Link::Ib, Link::Roce] {
+        for row in MIXED {
+            for role in ["server", "client"] {
+                tally.count(
+                    mixed(bench, link, row, role).with_context(|| format!("{} {link:?}, Linux as {role}", row.1)),
+                );
+            }
+        }
+    }
+    Ok(tally)
+}
+
+fn mixed(bench: &Bench, link: Link, (name, program, lines, sent): &Mixed, role: &str) -> Result<()> {
+    const N: u32 = 100;
+    let gid = if link == Link::Roce { "-g $(gid)" } else { "" };
+    let command = format!("{PREPARE} python3 serial_relay.py {role} {lines} {sent} {program} -d mlx5_0 -n {N} {gid}");
+    let linux = linux::Options {
+        link,
+        copies: vec![bench.workspace.root.join("tests/linux/serial_relay.py")],
+        command: vec![command],
+        ..linux::Options::default()
+    };
+    let size = if program.contains("-s 1024") { "-s 1024" } else { "" };
+    let peer = if role == "server" { "peer" } else { "" };
+    let arguments = format!("-n {N} {size} {peer}").split_whitespace().map(String::from).collect();
+    let outcome = mixed::run(bench.workspace, &bench.shell, &linux, &Options { arguments, ..Options::of(&[name]) })?;
+    outcome.check()?;
+    let done = format!("{N} iters in ");
+    ensure!(outcome.output.iter().all(|text| text.contains(&done)), "{}", outcome.said());
     Ok(())
 }
