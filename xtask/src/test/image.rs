@@ -289,10 +289,16 @@ const MIXED: &[Mixed] = &[
 /// What the guest's command is.
 const ROLES: [&str; 2] = ["server", "client"];
 
-/// Waits for the port, and finds the GID that the ping-pongs are to use: on Ethernet the RoCE v2 one of the MAC.
+/// Waits for the port. On Ethernet, finds the RoCE v2 GID of the MAC, and makes the image a permanent neighbour: nobody
+/// answers for it. Its card is the model's second one, whose MAC ends with 1.
 const PREPARE: &str = r#"
 for link in /sys/class/net/*; do
-  case $(readlink -f $link/device/driver) in */mlx5_core) ip link set ${link##*/} up;; esac
+  case $(readlink -f $link/device/driver) in
+  */mlx5_core)
+    ip link set ${link##*/} up
+    ip neighbour add fe80::c9ff:fe00:1 lladdr 02:00:c9:00:00:01 dev ${link##*/} nud permanent
+    ;;
+  esac
 done
 until ibv_devinfo | grep -q PORT_ACTIVE; do sleep 0.1; done
 GID=
