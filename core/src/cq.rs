@@ -83,6 +83,9 @@ impl Consumer {
 }
 
 #[cfg(test)]
+mod explore;
+
+#[cfg(test)]
 mod tests {
     use super::*;
 

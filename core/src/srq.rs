@@ -140,6 +140,9 @@ impl SrqPoster {
 }
 
 #[cfg(test)]
+mod explore;
+
+#[cfg(test)]
 mod tests {
     use super::*;
     use std::{collections::VecDeque, vec::Vec};

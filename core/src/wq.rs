@@ -157,6 +157,8 @@ impl SendQueue {
 
     /// Forgets everything, after the device did.
     pub fn reset(&self, poster: &mut SendPoster) {
+        // A slot that names a request of before would name one of the same count to come.
+        (0..=self.mask).for_each(|block| self.slot(block).after.store(0, Relaxed));
         self.posted.store(0, Relaxed);
         self.retired.store(0, Relaxed);
         (poster.block, poster.posted, poster.full_at) = (0, 0, 0);
@@ -269,6 +271,9 @@ impl RecvQueue {
         (poster.posted, poster.full_at) = (0, 0);
     }
 }
+
+#[cfg(test)]
+mod explore;
 
 #[cfg(test)]
 mod tests {

@@ -1,0 +1,208 @@
+//! The table of QP transitions against one written down apart from it, from the manual page ibv_modify_qp (what INIT,
+//! RTR and RTS require) and the InfiniBand specification, volume 1, 11.2.5.2 (all others, and what may be given).
+//!
+//! Attributes are the bits of `enum ibv_qp_attr_mask`, written as numbers; types and states are those of
+//! `enum ibv_qp_type` and `enum ibv_qp_state` by name.
+
+use bareverbs::{Error, QpAttr, QpAttrMask, QpState, QpType, qp::check_transition};
+
+const STATE: u32 = 1 << 0;
+const CUR_STATE: u32 = 1 << 1;
+const SQD_NOTIFY: u32 = 1 << 2;
+const ACCESS: u32 = 1 << 3;
+const PKEY: u32 = 1 << 4;
+const PORT: u32 = 1 << 5;
+const QKEY: u32 = 1 << 6;
+const AV: u32 = 1 << 7;
+const MTU: u32 = 1 << 8;
+const TIMEOUT: u32 = 1 << 9;
+const RETRY: u32 = 1 << 10;
+const RNR_RETRY: u32 = 1 << 11;
+const RQ_PSN: u32 = 1 << 12;
+const RD_ATOMIC: u32 = 1 << 13;
+const ALT: u32 = 1 << 14;
+const RNR_TIMER: u32 = 1 << 15;
+const SQ_PSN: u32 = 1 << 16;
+const DEST_RD_ATOMIC: u32 = 1 << 17;
+const MIGRATE: u32 = 1 << 18;
+const DEST_QPN: u32 = 1 << 20;
+/// Bits that exist.
+const BITS: u32 = 21;
+
+use QpState::{Err as Error_, Init, Reset, Rtr, Rts, Sqd, Sqe};
+
+/// From, to, required, optional.
+type Rows = &'static [(QpState, QpState, u32, u32)];
+
+/// Each type on its own, every row in full.
+#[rustfmt::skip]
+const EXPECTED: [(QpType, Rows); 6] = [
+    (QpType::Ud, &[
+        (Reset, Init, PKEY | PORT | QKEY, 0),
+        (Init, Init, 0, PKEY | PORT | QKEY),
+        (Init, Rtr, 0, PKEY | QKEY),
+        (Rtr, Rts, SQ_PSN, CUR_STATE | QKEY),
+        (Rts, Rts, 0, CUR_STATE | QKEY),
+        (Rts, Sqd, 0, SQD_NOTIFY),
+        (Sqd, Rts, 0, CUR_STATE | QKEY),
+        (Sqd, Sqd, 0, PKEY | QKEY),
+        (Sqe, Rts, 0, CUR_STATE | QKEY),
+    ]),
+    (QpType::Uc, &[
+        (Reset, Init, PKEY | PORT | ACCESS, 0),
+        (Init, Init, 0, PKEY | PORT | ACCESS),
+        (Init, Rtr, AV | MTU | DEST_QPN | RQ_PSN, ALT | ACCESS | PKEY),
+        (Rtr, Rts, SQ_PSN, CUR_STATE | ALT | ACCESS | MIGRATE),
+        (Rts, Rts, 0, CUR_STATE | ACCESS | ALT | MIGRATE),
+        (Rts, Sqd, 0, SQD_NOTIFY),
+        (Sqd, Rts, 0, CUR_STATE | ALT | ACCESS | MIGRATE),
+        (Sqd, Sqd, 0, AV | ALT | ACCESS | PKEY | MIGRATE),
+        (Sqe, Rts, 0, CUR_STATE | ACCESS),
+    ]),
+    (QpType::Rc, &[
+        (Reset, Init, PKEY | PORT | ACCESS, 0),
+        (Init, Init, 0, PKEY | PORT | ACCESS),
+        (Init, Rtr, AV | MTU | DEST_QPN | RQ_PSN | DEST_RD_ATOMIC | RNR_TIMER, ALT | ACCESS | PKEY),
+        (Rtr, Rts, TIMEOUT | RETRY | RNR_RETRY | SQ_PSN | RD_ATOMIC, CUR_STATE | ALT | ACCESS | RNR_TIMER | MIGRATE),
+        (Rts, Rts, 0, CUR_STATE | ACCESS | ALT | MIGRATE | RNR_TIMER),
+        (Rts, Sqd, 0, SQD_NOTIFY),
+        (Sqd, Rts, 0, CUR_STATE | ALT | ACCESS | RNR_TIMER | MIGRATE),
+        (Sqd, Sqd, 0, PORT | AV | TIMEOUT | RETRY | RNR_RETRY | RD_ATOMIC | DEST_RD_ATOMIC | ALT | ACCESS | PKEY
+            | RNR_TIMER | MIGRATE),
+    ]),
+    (QpType::XrcIni, &[
+        (Reset, Init, PKEY | PORT | ACCESS, 0),
+        (Init, Init, 0, PKEY | PORT | ACCESS),
+        (Init, Rtr, AV | MTU | DEST_QPN | RQ_PSN, ALT | ACCESS | PKEY),
+        (Rtr, Rts, TIMEOUT | RETRY | RNR_RETRY | SQ_PSN | RD_ATOMIC, CUR_STATE | ALT | ACCESS | MIGRATE),
+        (Rts, Rts, 0, CUR_STATE | ACCESS | ALT | MIGRATE),
+        (Rts, Sqd, 0, SQD_NOTIFY),
+        (Sqd, Rts, 0, CUR_STATE | ALT | ACCESS | MIGRATE),
+        (Sqd, Sqd, 0, PORT | AV | TIMEOUT | RETRY | RNR_RETRY | RD_ATOMIC | ALT | ACCESS | PKEY | MIGRATE),
+    ]),
+    (QpType::XrcTgt, &[
+        (Reset, Init, PKEY | PORT | ACCESS, 0),
+        (Init, Init, 0, PKEY | PORT | ACCESS),
+        (Init, Rtr, AV | MTU | DEST_QPN | RQ_PSN | DEST_RD_ATOMIC | RNR_TIMER, ALT | ACCESS | PKEY),
+        (Rtr, Rts, TIMEOUT | SQ_PSN, CUR_STATE | ALT | ACCESS | RNR_TIMER | MIGRATE),
+        (Rts, Rts, 0, CUR_STATE | ACCESS | ALT | MIGRATE | RNR_TIMER),
+        (Rts, Sqd, 0, SQD_NOTIFY),
+        (Sqd, Rts, 0, CUR_STATE | ALT | ACCESS | RNR_TIMER | MIGRATE),
+        (Sqd, Sqd, 0, PORT | AV | TIMEOUT | DEST_RD_ATOMIC | ALT | ACCESS | PKEY | RNR_TIMER | MIGRATE),
+    ]),
+    (QpType::RawPacket, &[
+        (Reset, Init, PORT, 0),
+        (Init, Init, 0, PORT),
+        (Init, Rtr, 0, 0),
+        (Rtr, Rts, 0, 0),
+        (Rts, Rts, 0, 0),
+    ]),
+];
+
+const STATES: [QpState; 7] = [Reset, Init, Rtr, Rts, Sqd, Sqe, Error_];
+
+/// What a mask must come to.
+fn expected(kind: QpType, from: QpState, to: QpState, given: u32) -> Result<(), Error> {
+    let rows = EXPECTED.iter().find(|(k, _)| *k == kind).unwrap().1;
+    let (required, optional) = match to {
+        // Every state goes there, and nothing is given along.
+        Reset | Error_ => (0, 0),
+        _ => match rows.iter().find(|(f, t, ..)| (*f, *t) == (from, to)) {
+            Some((_, _, required, optional)) => (*required, *optional),
+            None => return Err(Error::NoSuchTransition { kind, from, to }),
+        },
+    };
+    let bits = QpAttrMask::from_bits_retain;
+    match (required & !given, given & !(required | optional)) {
+        (0, 0) => Ok(()),
+        (0, forbidden) => Err(Error::ForbiddenAttribute { forbidden: bits(forbidden), from, to }),
+        (missing, _) => Err(Error::MissingAttribute { missing: bits(missing), from, to }),
+    }
+}
+
+fn check(kind: QpType, from: QpState, to: QpState, given: u32) {
+    let mut attr = QpAttr::to(to).cur_state(from);
+    attr.mask = QpAttrMask::from_bits_retain(STATE | given);
+    assert_eq!(check_transition(kind, from, &attr), expected(kind, from, to, given), "{kind:?} {from} {to} {given:#x}");
+}
+
+/// Every transition that is and that is not: with what it requires, with all it takes, with nothing and with
+/// everything, and with any one or two attributes more or less.
+#[test]
+fn every_transition_of_every_type() {
+    let mut checks = 0;
+    for (kind, rows) in EXPECTED {
+        for from in STATES {
+            for to in STATES {
+                let row = rows.iter().find(|(f, t, ..)| (*f, *t) == (from, to));
+                let (required, optional) = row.map_or((0, 0), |(_, _, r, o)| (*r, *o));
+                let all = (1 << BITS) - 2;
+                for base in [required, required | optional, 0, all] {
+                    check(kind, from, to, base);
+                    for one in 1..BITS {
+                        check(kind, from, to, base ^ 1 << one);
+                        for other in 1..one {
+                            check(kind, from, to, base ^ 1 << one ^ 1 << other);
+                            checks += 1;
+                        }
+                        checks += 1;
+                    }
+                    checks += 1;
+                }
+            }
+        }
+    }
+    println!("{checks} masks over {} transitions of {} types", STATES.len() * STATES.len(), EXPECTED.len());
+    assert_eq!(checks, 6 * 49 * 4 * (1 + 20 + 190));
+}
+
+/// All masks there are, for the transitions that a connection makes.
+#[test]
+fn every_mask_of_the_way_to_rts() {
+    let mut checks = 0u64;
+    for kind in [QpType::Rc, QpType::Ud] {
+        for (from, to) in [(Reset, Init), (Init, Rtr), (Rtr, Rts)] {
+            for given in (0..1 << BITS).step_by(2) {
+                let mut attr = QpAttr::to(to).cur_state(from);
+                attr.mask = QpAttrMask::from_bits_retain(STATE | given);
+                assert!(check_transition(kind, from, &attr) == expected(kind, from, to, given), "{kind:?} {given:#x}");
+                checks += 1;
+            }
+        }
+    }
+    println!("{checks} masks");
+}
+
+/// An assumed state must be the one it is in, whatever else is right.
+#[test]
+fn the_assumed_state() {
+    let mut checks = 0;
+    for (kind, rows) in EXPECTED {
+        for (from, to, required, optional) in rows.iter().filter(|(.., optional)| optional & CUR_STATE != 0) {
+            for assumed in STATES {
+                let mut attr = QpAttr::to(*to).cur_state(assumed);
+                attr.mask = QpAttrMask::from_bits_retain(STATE | required | optional);
+                let result = check_transition(kind, *from, &attr);
+                let wrong = matches!(result, Err(Error::BadAttribute { attribute: QpAttrMask::CUR_STATE, .. }));
+                assert_eq!((result.is_ok(), wrong), (assumed == *from, assumed != *from), "{kind:?} {from} {to}");
+                checks += 1;
+            }
+        }
+    }
+    println!("{checks} assumptions");
+    assert!(checks > 100);
+}
+
+/// Without a state in the mask a QP stays in its own, and the row for that counts.
+#[test]
+fn a_mask_without_a_state_means_the_same_state() {
+    for (kind, _) in EXPECTED {
+        for from in STATES {
+            for given in [0, ACCESS, QKEY, PORT, CUR_STATE] {
+                let mut attr = QpAttr::to(Rtr).cur_state(from);
+                attr.mask = QpAttrMask::from_bits_retain(given);
+                assert_eq!(check_transition(kind, from, &attr), expected(kind, from, from, given), "{kind:?} {from}");
+            }
+        }
+    }
+}
