@@ -29,8 +29,12 @@ pub(crate) fn run(o: &Options<'_>, bdf: &str) -> Result<(), Failed> {
     }
     hcas::check(address)?;
     let function = Vfio::open(address)?;
-    let device: Mlx5<Vfio, Local> =
-        Mlx5::open(function, Config::default()).map_err(|e| format!("{address}: the card does not come up: {e}"))?;
+    let device: Mlx5<Vfio, Local> = Mlx5::open(function, Config::default()).map_err(|e| {
+        format!(
+            "{address}: the card does not come up: {e}. A card that firmware has started, and that nobody else drives, \
+             was expected. Next: `preflight {address}`, the kernel's log, then a cold start of the host"
+        )
+    })?;
     let outcome = match o.program {
         Program::Devinfo => devinfo::print(&mut Stdout, bdf, &device, o.verbose).map_err(Failed::from),
         _ => ping_pong(o, device.clone()),
