@@ -223,6 +223,11 @@ fn what_cannot_be_mapped_is_refused_by_number() {
     assert_eq!(bench.server.slot().dma_fault_count(), 1);
     let part = [&le(&[24, 0])[..], &0u64.to_le_bytes(), &0x10_0800u64.to_le_bytes()].concat();
     assert_eq!(call(&mut s, 3, &part, &[]).0, 22, "a part of a range");
+    // A guest that ends gives back all addresses in two halves.
+    let upper = [&le(&[24, 0])[..], &(1u64 << 63).to_le_bytes(), &(1u64 << 63).to_le_bytes()].concat();
+    assert_eq!(call(&mut s, 3, &upper, &[]).0, 0);
+    let beyond = [&le(&[24, 0])[..], &(1u64 << 63).to_le_bytes(), &u64::MAX.to_le_bytes()].concat();
+    assert_eq!(call(&mut s, 3, &beyond, &[]).0, 22);
 }
 
 #[test]

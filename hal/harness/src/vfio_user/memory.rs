@@ -126,7 +126,12 @@ impl ClientMemory {
 
     /// Takes all ranges inside `segment` away. One that lies only partly in it cannot be: nothing is done then.
     pub(super) fn unmap(&mut self, segment: Segment) -> Result<(), Errno> {
-        let end = segment.addr.checked_add(segment.len).ok_or(Errno::INVAL)?;
+        // The upper half of all addresses ends where no number does; no range reaches so far.
+        let end = match segment.addr.checked_add(segment.len) {
+            Some(end) => end,
+            None if segment.addr.wrapping_add(segment.len) == 0 => u64::MAX,
+            None => return Err(Errno::INVAL),
+        };
         let cut = |at: u64| self.ranges.range(..at).next_back().is_some_and(|(start, m)| start + m.len > at);
         if cut(segment.addr) || cut(end) {
             return Err(Errno::INVAL);
