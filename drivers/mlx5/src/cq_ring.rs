@@ -5,7 +5,7 @@ use crate::{
     target::Target,
     users::Lookup,
 };
-use bareverbs::{Completion, PollError, Qpn, WcOpcode, cq::Consumer};
+use bareverbs::{Completion, PollError, Qpn, cq::Consumer};
 use bareverbs_hal::Dma;
 use bareverbs_mlx5_prm::{
     cqe::{OP_OWN, op_own, opcode},
@@ -139,7 +139,7 @@ enum Taken {
 pub(crate) struct Shown {
     pub(crate) entry: Entry,
     pub(crate) wr_id: u64,
-    context: Context,
+    context: Option<Context>,
 }
 
 impl Shown {
@@ -149,14 +149,19 @@ impl Shown {
         let Shown { entry, wr_id, context } = *self;
         let qpn = entry.qpn();
         let kind = receive(entry.op_own() & KIND & !op_own::OWNER);
+        let mut completion = Completion::default();
         match entry.work() {
-            _ if kind.good => entry.received(wr_id, qpn, kind, context),
-            Some(opcode) if entry.opcode() == opcode::REQ => match opcode {
-                WcOpcode::Send | WcOpcode::Write => {
-                    Completion { wr_id, qpn: Qpn::new(qpn), opcode, ..Default::default() }
+            _ if kind.good => {
+                match context {
+                    None => entry.received(&mut completion, wr_id, qpn, kind),
+                    Some(context) => entry.received_datagram(&mut completion, wr_id, qpn, kind, context),
                 }
-                opcode => entry.answered(wr_id, qpn, opcode),
-            },
+                completion
+            }
+            Some(opcode) if entry.opcode() == opcode::REQ => {
+                entry.sent(&mut completion, wr_id, qpn, opcode);
+                completion
+            }
             _ => entry.failed(wr_id),
         }
     }
@@ -226,15 +231,52 @@ impl CqRing {
     /// [`refusal`](Self::refusal) says why.
     #[inline(always)]
     pub(crate) fn poll<H: Dma>(&mut self, users: Lookup, next: &Next, hal: &H, out: &mut [Completion]) -> usize {
+        let [place] = out else { return self.poll_many(users, next, hal, out) };
+        let (entry, owner) = next.get();
+        let kind = (entry.op_own() ^ owner) & KIND;
+        hal.dma_rmb();
+        if kind & op_own::OWNER != 0 || !self.take_short(users, entry, kind, place) {
+            return self.poll_odd(users, next, hal, out, 0);
+        }
+        let (entry, owner) = self.after(entry, owner);
+        self.took(next, entry, owner, 1)
+    }
+
+    /// Takes any number of completions. Apart from the poll for one, which stays a short piece of code so.
+    #[inline(never)]
+    fn poll_many<H: Dma>(&mut self, users: Lookup, next: &Next, hal: &H, out: &mut [Completion]) -> usize {
         let (mut entry, mut owner) = next.get();
-        let mut taken = 0u32;
-        for place in out {
+        let mut taken = 0;
+        for place in out.iter_mut() {
             let kind = (entry.op_own() ^ owner) & KIND;
             if kind & op_own::OWNER != 0 {
                 break;
             }
             hal.dma_rmb();
-            match self.take(users, entry, kind, place) {
+            if !self.take_short(users, entry, kind, place) {
+                return self.poll_odd(users, next, hal, out, taken);
+            }
+            taken += 1;
+            (entry, owner) = self.after(entry, owner);
+        }
+        self.took(next, entry, owner, taken)
+    }
+
+    /// The rest of a poll, from an entry that does not come every day; `taken` were before it.
+    #[cold]
+    #[inline(never)]
+    fn poll_odd<H: Dma>(
+        &mut self,
+        users: Lookup,
+        next: &Next,
+        hal: &H,
+        out: &mut [Completion],
+        mut taken: u32,
+    ) -> usize {
+        let consumer = self.consumer.plus(taken);
+        let (mut entry, mut owner) = (self.ring.entry(consumer), consumer.owner());
+        for place in out.iter_mut().skip(taken as usize) {
+            match self.take(users, hal, entry, owner, place) {
                 Taken::Done => {}
                 Taken::Empty => break,
                 Taken::Bad(error) => {
@@ -244,19 +286,28 @@ impl CqRing {
                 }
             }
             taken += 1;
-            // SAFETY: the next entry, or the end.
-            entry = Entry(unsafe { entry.0.byte_add(self.ring.stride) });
-            if entry.0 == self.ring.end {
-                entry = Entry(self.ring.first);
-                owner ^= op_own::OWNER;
-            }
+            (entry, owner) = self.after(entry, owner);
         }
+        self.took(next, entry, owner, taken)
+    }
+
+    /// The entry after another one, and its owner bit.
+    #[inline(always)]
+    fn after(&self, entry: Entry, owner: u8) -> (Entry, u8) {
+        // SAFETY: the next entry, or the end.
+        let entry = Entry(unsafe { entry.0.byte_add(self.ring.stride) });
+        if entry.0 == self.ring.end { (Entry(self.ring.first), owner ^ op_own::OWNER) } else { (entry, owner) }
+    }
+
+    /// A poll took so many entries, and stands at this one now.
+    #[inline(always)]
+    fn took(&mut self, next: &Next, entry: Entry, owner: u8, n: u32) -> usize {
         next.set(entry, owner);
-        self.consumer = self.consumer.plus(taken);
+        self.consumer = self.consumer.plus(n);
         // No view is at work now.
         self.held = false;
         self.publish();
-        taken as usize
+        n as usize
     }
 
     /// Why a poll took nothing: the error that it met, whose entry is gone over, or there was none.
@@ -270,41 +321,49 @@ impl CqRing {
         Err(error)
     }
 
-    /// Makes a completion of an entry that is there, and retires its request. The completion is written to its place
-    /// at once: built elsewhere and copied, its small fields would be read back before they have left the store buffer.
+    /// Makes a completion of an entry, if it is there, and retires its request.
+    fn take<H: Dma>(&self, users: Lookup, hal: &H, entry: Entry, owner: u8, place: &mut Completion) -> Taken {
+        let kind = (entry.op_own() ^ owner) & KIND;
+        if kind & op_own::OWNER != 0 {
+            return Taken::Empty;
+        }
+        hal.dma_rmb();
+        if self.take_short(users, entry, kind, place) { Taken::Done } else { self.odd(users, entry, kind, place) }
+    }
+
+    /// Makes a completion of an entry that is there and tells of a success, and retires its request. `false`, and nothing
+    /// was done, for any other. The completion is written to its place at once: built elsewhere and copied, its small
+    /// fields would be read back before they have left the store buffer.
     #[inline(always)]
-    fn take(&self, users: Lookup, entry: Entry, kind: u8, place: &mut Completion) -> Taken {
+    fn take_short(&self, users: Lookup, entry: Entry, kind: u8, place: &mut Completion) -> bool {
         // SAFETY: QPs leave the table before they go, and this CQ's lock is taken for that.
         let target = unsafe { users.get(entry.user_index()).as_ref() };
         // What is left of the QPN is zero if it is the QP's; then the send opcode stands alone.
-        let Ok(send_opcode) = u8::try_from(entry.raw_sop_qpn() ^ target.raw_qpn()) else {
-            return self.odd(None, entry, kind, place);
-        };
+        let Ok(send_opcode) = u8::try_from(entry.raw_sop_qpn() ^ target.raw_qpn()) else { return false };
         if kind == opcode::REQ {
-            let Some(opcode) = request(send_opcode) else { return Taken::Bad(PollError::BadEntry) };
-            let Some(wr_id) = target.send.complete(entry.wqe_counter()) else {
-                return Taken::Bad(PollError::BadEntry);
-            };
-            match opcode {
-                WcOpcode::Send | WcOpcode::Write => Entry::sent(place, wr_id, target.qpn(), opcode),
-                opcode => *place = entry.answered(wr_id, target.qpn(), opcode),
-            }
-            return Taken::Done;
+            let Some(opcode) = request(send_opcode) else { return false };
+            let Some(wr_id) = target.send.complete(entry.wqe_counter()) else { return false };
+            entry.sent(place, wr_id, target.qpn(), opcode);
+            return true;
         }
-        let message = receive(kind);
-        if !message.good {
-            return self.odd(Some(target), entry, kind, place);
+        let kind = receive(kind);
+        if !kind.good {
+            return false;
         }
-        let Some(wr_id) = self.receive(target, entry) else { return Taken::Bad(PollError::BadEntry) };
-        *place = entry.received(wr_id, target.qpn(), message, self.context(target));
-        Taken::Done
+        let Some(wr_id) = self.receive(target, entry) else { return false };
+        match self.context(target) {
+            None => entry.received(place, wr_id, target.qpn(), kind),
+            Some(context) => entry.received_datagram(place, wr_id, target.qpn(), kind, context),
+        }
+        true
     }
 
-    /// What an entry does not tell of a receive.
+    /// What an entry does not tell of a receive; nothing on a connected QP, where an entry may tell of a GRH that is not
+    /// delivered.
     #[inline(always)]
-    fn context(&self, target: &Target) -> Context {
+    fn context(&self, target: &Target) -> Option<Context> {
         let pkey_index = target.pkey_index.load(Ordering::Relaxed);
-        Context { pkey_index, datagram: target.datagram, infiniband: self.infiniband }
+        target.datagram.then_some(Context { pkey_index, infiniband: self.infiniband })
     }
 
     /// Retires the receive that an entry names.
@@ -317,44 +376,36 @@ impl CqRing {
         }
     }
 
-    /// The entries that do not come every day: failed requests, what makes no sense, and those that are not there yet
-    /// although their owner bit is already that of the lap, as in a ring just made. The device may write such a one at
-    /// this moment, so what it is follows from `kind` alone, which was read once.
-    #[cold]
-    #[inline(never)]
-    fn odd(&self, target: Option<&Target>, entry: Entry, kind: u8, place: &mut Completion) -> Taken {
+    /// The entries that [`take_short`](Self::take_short) leaves: failed requests, what makes no sense, and those that are
+    /// not there yet although their owner bit is already that of the lap, as in a ring just made. The device may write
+    /// such a one at this moment, so what it is follows from `kind` alone, which was read once.
+    fn odd(&self, users: Lookup, entry: Entry, kind: u8, place: &mut Completion) -> Taken {
         let cqe_opcode = kind >> op_own::OPCODE_SHIFT;
         if cqe_opcode == opcode::INVALID {
             return Taken::Empty;
         }
-        let Some(target) = target else { return Taken::Bad(PollError::UnknownQp(Qpn::new(entry.qpn()))) };
+        // SAFETY: QPs leave the table before they go, and this CQ's lock is taken for that.
+        let target = unsafe { users.get(entry.user_index()).as_ref() };
+        if entry.qpn() != target.qpn() {
+            return Taken::Bad(PollError::UnknownQp(Qpn::new(entry.qpn())));
+        }
         let wr_id = match cqe_opcode {
             opcode::REQ_ERR => target.send.complete(entry.wqe_counter()),
             opcode::RESP_ERR => self.receive(target, entry),
             _ => None,
         };
-        match wr_id {
-            Some(wr_id) => {
-                target.fail(entry.is_receive());
-                *place = entry.failed(wr_id);
-                Taken::Done
-            }
-            None => Taken::Bad(PollError::BadEntry),
-        }
+        let Some(wr_id) = wr_id else { return Taken::Bad(PollError::BadEntry) };
+        target.fail(entry.is_receive());
+        *place = entry.failed(wr_id);
+        Taken::Done
     }
 
     /// Takes the next completion for a view to show.
     #[inline(always)]
     pub(crate) fn advance<H: Dma>(&mut self, users: Lookup, hal: &H) -> Result<Option<Shown>, PollError> {
         let entry = self.ring.entry(self.consumer);
-        let kind = (entry.op_own() ^ self.consumer.owner()) & KIND;
-        if kind & op_own::OWNER != 0 {
-            self.end_view();
-            return Ok(None);
-        }
-        hal.dma_rmb();
         let mut completion = Completion::default();
-        let result = match self.take(users, entry, kind, &mut completion) {
+        let result = match self.take(users, hal, entry, self.consumer.owner(), &mut completion) {
             Taken::Done => {
                 let wr_id = completion.wr_id;
                 // SAFETY: QPs leave the table before they go, and this CQ's lock is taken for that.

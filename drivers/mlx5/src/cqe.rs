@@ -10,36 +10,53 @@ use bareverbs_mlx5_prm::{
 };
 use core::ptr::NonNull;
 
-/// What an entry does not tell of a receive.
+/// What an entry does not tell of a datagram.
 #[derive(Clone, Copy)]
 pub(crate) struct Context {
     /// Index of the QP's P_Key.
     pub(crate) pkey_index: u16,
-    /// The buffer begins with room for a GRH. Entries tell of one on connected QPs too, where it is not delivered.
-    pub(crate) datagram: bool,
     /// All ones on an InfiniBand port; 0 on Ethernet, where service level and LIDs do not exist.
     pub(crate) infiniband: u32,
 }
 
-/// A [`Completion`] in few stores: the fields that most completions leave zero are parts of wider words.
-#[repr(C)]
-struct Words {
-    wr_id: u64,
-    byte_len_imm: u64,
-    qpn: u32,
-    src_qp: u32,
-    vendor_err_pkey_index_slid: u64,
-    /// Status, opcode, flags, service level, path bits, and what is unused.
-    bytes: [u8; 8],
-}
+/// A [`Completion`] of a connected QP in five stores.
+#[allow(dead_code, reason = "written whole, read as a `Completion`")]
+struct Words([u64; 5]);
 
 const _: () = {
     use core::mem::offset_of;
     assert!(size_of::<Words>() == size_of::<Completion>() && align_of::<Words>() == align_of::<Completion>());
     assert!(offset_of!(Completion, wr_id) == 0 && offset_of!(Completion, byte_len) == 8);
-    assert!(offset_of!(Completion, qpn) == 16 && offset_of!(Completion, vendor_err) == 24);
+    assert!(offset_of!(Completion, imm) == 12 && offset_of!(Completion, qpn) == 16);
+    assert!(offset_of!(Completion, src_qp) == 20 && offset_of!(Completion, vendor_err) == 24);
     assert!(offset_of!(Completion, status) == 32 && offset_of!(Completion, opcode) == 33);
+    assert!(offset_of!(Completion, flags) == 34);
 };
+
+impl Words {
+    /// A success.
+    #[inline(always)]
+    const fn new(wr_id: u64, byte_len: u32, imm: u32, qpn: u32, opcode: WcOpcode, flags: u8) -> Self {
+        let rest = u64::from_ne_bytes([WcStatus::Success as u8, opcode as u8, flags, 0, 0, 0, 0, 0]);
+        Self([wr_id, neighbours(byte_len, imm), neighbours(qpn, 0), 0, rest])
+    }
+
+    #[inline(always)]
+    fn write(self, place: &mut Completion) {
+        // SAFETY: the fields lie as asserted; QPN, status, opcode and flags have values of their types.
+        unsafe { core::ptr::from_mut(place).cast::<Self>().write(self) };
+    }
+}
+
+/// Two dwords that are neighbours in memory, as a word.
+#[inline(always)]
+const fn neighbours(first: u32, second: u32) -> u64 {
+    if cfg!(target_endian = "little") {
+        (second as u64) << 32 | first as u64
+    } else {
+        (first as u64) << 32 | second as u64
+    }
+}
 
 /// The last 64 bytes of an entry.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -163,28 +180,38 @@ impl Entry {
         }
     }
 
-    /// A requester's success that brought nothing back, of the QP `qpn`.
+    /// A requester's success, of the QP `qpn`.
     #[inline(always)]
-    pub(crate) fn sent(place: &mut Completion, wr_id: u64, qpn: u32, opcode: WcOpcode) {
-        let bytes = [WcStatus::Success as u8, opcode as u8, 0, 0, 0, 0, 0, 0];
-        let words = Words { wr_id, byte_len_imm: 0, qpn, src_qp: 0, vendor_err_pkey_index_slid: 0, bytes };
-        // SAFETY: a completion consists of the same fields; all of them hold values of their types.
-        unsafe { core::ptr::from_mut(place).cast::<Words>().write(words) };
+    pub(crate) fn sent(self, place: &mut Completion, wr_id: u64, qpn: u32, opcode: WcOpcode) {
+        let byte_len = match opcode {
+            WcOpcode::Send | WcOpcode::Write => 0,
+            WcOpcode::Read => self.byte_cnt(),
+            _ => 8,
+        };
+        Words::new(wr_id, byte_len, 0, qpn, opcode, 0).write(place);
     }
 
-    /// A requester's success that brought something back, of the QP `qpn`.
-    pub(crate) fn answered(self, wr_id: u64, qpn: u32, opcode: WcOpcode) -> Completion {
-        let byte_len = if opcode == WcOpcode::Read { self.byte_cnt() } else { 8 };
-        Completion { wr_id, byte_len, qpn: Qpn::new(qpn), opcode, ..Completion::default() }
+    /// A responder's success, of the connected QP `qpn`.
+    #[inline(always)]
+    pub(crate) fn received(self, place: &mut Completion, wr_id: u64, qpn: u32, kind: &Receive) {
+        let imm = self.imm() & kind.imm_mask;
+        Words::new(wr_id, self.byte_cnt(), imm, qpn, kind.opcode, kind.flags).write(place);
     }
 
-    /// A responder's success, of the QP `qpn`.
-    #[inline(always)]
-    pub(crate) fn received(self, wr_id: u64, qpn: u32, kind: &Receive, context: Context) -> Completion {
-        let Context { pkey_index, datagram, infiniband } = context;
+    /// A responder's success, of the datagram QP `qpn`.
+    #[inline(never)]
+    pub(crate) fn received_datagram(
+        self,
+        place: &mut Completion,
+        wr_id: u64,
+        qpn: u32,
+        kind: &Receive,
+        context: Context,
+    ) {
+        let Context { pkey_index, infiniband } = context;
         let rqpn = self.flags_rqpn();
-        let grh = rqpn >> rqpn::GRH_SHIFT & rqpn::GRH_MASK != 0 && datagram;
-        Completion {
+        let grh = rqpn >> rqpn::GRH_SHIFT & rqpn::GRH_MASK != 0;
+        *place = Completion {
             wr_id,
             byte_len: self.byte_cnt(),
             imm: self.imm() & kind.imm_mask,
@@ -198,7 +225,7 @@ impl Entry {
             flags: WcFlags::from_bits_retain(kind.flags | (u8::from(grh) * WcFlags::GRH.bits())),
             sl: (rqpn >> rqpn::SL_SHIFT & rqpn::SL_MASK & infiniband) as u8,
             dlid_path_bits: field!(self, Cqe64.ml_path) & 0x7f & infiniband as u8,
-        }
+        };
     }
 
     /// A failure.
