@@ -6,7 +6,7 @@ use crate::test::{Bench, Tally};
 use anyhow::{Context, Result, ensure};
 use regex::Regex;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Runs a job of `tests/linux` in the guests of `options`.
 ///
@@ -31,9 +31,7 @@ pub fn run_idle(bench: &Bench, job: &str, options: Options) -> Result<Tally> {
 fn judge(bench: &Bench, job: &str, mut options: Options, model: fn(&Outcome) -> Result<()>) -> Result<Tally> {
     let folder = bench.workspace.root.join("tests/linux");
     let script = script(&folder, job)?;
-    for entry in fs::read_dir(&folder)? {
-        options.copies.push(entry?.path());
-    }
+    options.copies.extend(files(bench)?);
     options.command = vec![format!(". ./lib.sh; . ./{job}; kernel_log")];
     let outcome = linux::run(bench.workspace, &bench.shell, &options, |_, _| {})?;
 
@@ -50,6 +48,12 @@ fn judge(bench: &Bench, job: &str, mut options: Options, model: fn(&Outcome) -> 
     }
     tally.count(model(&outcome).with_context(|| job.to_owned()));
     Ok(tally)
+}
+
+/// Everything that a job may use.
+pub fn files(bench: &Bench) -> Result<Vec<PathBuf>> {
+    let entries = fs::read_dir(bench.workspace.root.join("tests/linux"))?;
+    Ok(entries.map(|entry| Ok(entry?.path())).collect::<std::io::Result<_>>()?)
 }
 
 /// A job with what it takes from others.

@@ -14,6 +14,7 @@ mod image;
 mod judges;
 mod linux;
 mod linux_cases;
+mod linux_opcodes;
 mod mixed;
 mod qemu;
 mod shell;

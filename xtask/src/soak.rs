@@ -1,9 +1,10 @@
 //! `cargo xtask soak`: the long runs. Resumable: what is done is kept in `target/xtask/soak`, by commit.
 
+use crate::linux_opcodes;
 use crate::shell::Shell;
 use crate::test::{Bench, workload};
 use crate::workspace::Workspace;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use indicatif::ProgressBar;
 use std::fs;
 use std::process::{Command, ExitCode};
@@ -11,6 +12,9 @@ use std::time::Instant;
 
 #[derive(clap::Args)]
 pub struct Args {
+    /// Leave out the guests that find out who notices commands without effect
+    #[arg(long)]
+    host: bool,
     /// Seeds of random workloads
     #[arg(long, default_value_t = 10_000)]
     seeds: u64,
@@ -28,6 +32,12 @@ pub fn main(args: &Args) -> Result<ExitCode> {
     let kept = folder.join(format!("workload-{commit}"));
     let done: Vec<String> = fs::read_to_string(&kept).unwrap_or_default().lines().map(str::to_owned).collect();
     let bench = Bench { workspace: &workspace, shell: Shell::new(folder.join("log"), ProgressBar::hidden())? };
+    if !args.host && !linux_opcodes::run(&bench, &folder.join(format!("opcodes-{commit}")), &today, &commit)? {
+        bail!("nobody notices some commands without effect: docs/opcodes.md");
+    }
+    if args.seeds == 0 {
+        return Ok(ExitCode::SUCCESS);
+    }
     let program = workload::program(&bench)?;
     let bar = ProgressBar::new(args.seeds);
     bar.set_position((done.len() as u64 * CHUNK).min(args.seeds));

@@ -75,6 +75,7 @@ const GROUPS: &[Group] = &[
     ("linux-ib-iommu", Qemu, linux::ib_iommu),
     ("linux-ib-data", Qemu, linux::ib_data),
     ("linux-ib-damage", Qemu, linux::ib_damage),
+    ("linux-wire", Qemu, linux::wire),
     ("linux-ib-lifecycle", Qemu, linux::ib_lifecycle),
     ("linux-roce-6.1", Qemu, linux::roce_old_kernel),
     ("linux-roce", Qemu, linux::roce),

@@ -2,9 +2,10 @@
 
 use super::{Bench, Tally};
 use crate::guest::Suite;
+use crate::judges::wire::{self, Judges};
 use crate::linux::{self, Link, Options};
 use crate::linux_cases;
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 
 /// The machinery itself: both kernels boot, output and exit status of a command arrive, guests reach each other.
 pub fn boot(bench: &Bench) -> Result<Tally> {
@@ -107,4 +108,36 @@ pub fn ib_damage(bench: &Bench) -> Result<Tally> {
 /// Against Linux's RoCE in software.
 pub fn rxe(bench: &Bench) -> Result<Tally> {
     linux_cases::run(bench, "rxe.sh", Options { link: Link::Roce, guests: 2, wire: true, ..Options::default() })
+}
+
+/// What Linux makes the cards send, before the judges of the wire. Opcodes are those of the IBA's table "OpCode field".
+pub fn wire(bench: &Bench) -> Result<Tally> {
+    let expected = [
+        ("infiniband.bth.opcode == 0", 5),
+        ("infiniband.bth.opcode == 2", 5),
+        ("infiniband.bth.opcode == 4", 5),
+        ("infiniband.bth.opcode == 6", 5),
+        ("infiniband.bth.opcode == 8", 5),
+        ("infiniband.bth.opcode == 12", 5),
+        ("infiniband.bth.opcode == 13", 5),
+        ("infiniband.bth.opcode == 15", 5),
+        ("infiniband.bth.opcode == 17", 5),
+        ("infiniband.bth.opcode == 18", 10),
+        ("infiniband.bth.opcode == 19", 5),
+        ("infiniband.bth.opcode == 20", 5),
+        ("infiniband.bth.opcode == 32", 5),
+        ("infiniband.bth.opcode == 34", 5),
+        ("infiniband.bth.opcode == 100 && infiniband.deth", 40),
+    ];
+    let judges = Judges::new(bench)?;
+    let mut tally = Tally::default();
+    for (job, link, wire) in [("ib_wire.sh", Link::Ib, wire::Link::Ib), ("roce_wire.sh", Link::Roce, wire::Link::Roce)]
+    {
+        let capture = bench.workspace.target.join("xtask/log").join(job).with_extension("pcap");
+        let model_arguments = vec![format!("--pcap={}", capture.display())];
+        let options = Options { link, hcas: 2, model_arguments, ..Options::default() };
+        tally.add(linux_cases::run(bench, job, options)?);
+        tally.count(judges.judge(wire, &capture, &expected).with_context(|| capture.display().to_string()));
+    }
+    Ok(tally)
 }

@@ -17,7 +17,10 @@ use bareverbs_harness::{
     vfio_user::Server,
 };
 use bareverbs_mlx5_prm::cmd::Opcode;
-use bareverbs_model_mlx5::{Device, Hca, HcaConfig, Report, damage};
+use bareverbs_model_mlx5::{
+    Device, Hca, HcaConfig, Report, damage,
+    fault::{self, CommandFault, CommandRule},
+};
 use clap::{Parser, ValueEnum};
 use signal_hook::{
     consts::{SIGINT, SIGTERM},
@@ -44,6 +47,9 @@ struct Args {
     /// Capture every frame into a file
     #[arg(long)]
     pcap: Option<PathBuf>,
+    /// Answer this command with success and do nothing: who notices? May be repeated
+    #[arg(long, value_parser = opcode, value_name = "OPCODE")]
+    no_effect: Vec<Opcode>,
     /// Join an Ethernet network of datagrams, QEMU's `-netdev dgram`: our socket and the other end's
     #[arg(long, value_name = "LOCAL,REMOTE", value_delimiter = ',')]
     wire: Vec<PathBuf>,
@@ -132,7 +138,17 @@ fn config(args: &Args, n: u8) -> HcaConfig {
         Card::Cx6dx => Device::ConnectX6Dx,
         Card::Cx7 => Device::ConnectX7,
     };
-    HcaConfig { device, lid: args.lid.and(config.lid), ..config }
+    let no_effect =
+        |&opcode| CommandRule { opcode: Some(opcode), skip: 0, times: u64::MAX, fault: CommandFault::NoEffect };
+    let faults = fault::Faults { commands: args.no_effect.iter().map(no_effect).collect(), ..config.faults };
+    HcaConfig { device, lid: args.lid.and(config.lid), faults, ..config }
+}
+
+/// Reads `--no-effect`: a number as in 0x104, or the manual's name.
+fn opcode(text: &str) -> Result<Opcode> {
+    let number = text.strip_prefix("0x").and_then(|digits| u16::from_str_radix(digits, 16).ok()).map(Opcode);
+    let named = || Opcode::ALL.iter().copied().find(|opcode| opcode.name() == Some(text));
+    number.or_else(named).with_context(|| format!("{text}: no opcode"))
 }
 
 /// Reads `--fault`.

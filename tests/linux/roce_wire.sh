@@ -1,0 +1,4 @@
+# Over RoCE v2.
+
+. ./roce_up.sh
+. ./wire.sh
