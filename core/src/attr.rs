@@ -267,7 +267,6 @@ pub struct QpCap {
 }
 
 /// What a QP is made with (ibv_create_qp).
-#[derive(Clone, Copy)]
 pub struct QpInit<'a, D: Device> {
     /// Type.
     pub kind: QpType,
@@ -284,3 +283,12 @@ pub struct QpInit<'a, D: Device> {
     /// Comes back from [`crate::QueuePair::context`].
     pub context: u64,
 }
+
+// Derived, both would ask for a device that can be copied.
+impl<D: Device> Clone for QpInit<'_, D> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<D: Device> Copy for QpInit<'_, D> {}

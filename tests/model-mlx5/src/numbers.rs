@@ -14,6 +14,11 @@ impl Numbers {
         Self { first, end, next: first }
     }
 
+    /// Gives out `n` next, if it is not used: a number comes back sooner than it usually does.
+    pub fn rewind(&mut self, n: u32) {
+        self.next = n.clamp(self.first, self.end - 1);
+    }
+
     /// The next one that is not used.
     pub fn take(&mut self, used: impl Fn(u32) -> bool) -> Option<u32> {
         for _ in self.first..self.end {

@@ -15,11 +15,18 @@ use std::{
 
 /// A modelled HCA, shared with the test.
 #[derive(Clone)]
-pub struct Model(Arc<Mutex<Hca>>);
+pub struct Model(Arc<Mutex<Hca>>, Arc<Mutex<Watched>>);
+
+/// Eight bytes of the driver's memory that are looked at in each step.
+#[derive(Default)]
+struct Watched {
+    addr: Option<u64>,
+    bytes: [u8; 8],
+}
 
 impl Model {
     pub fn new(config: HcaConfig) -> Self {
-        Self(Arc::new(Mutex::new(Hca::new(config))))
+        Self(Arc::new(Mutex::new(Hca::new(config))), Arc::default())
     }
 
     pub fn with<R>(&self, f: impl FnOnce(&mut Hca) -> R) -> R {
@@ -33,6 +40,16 @@ impl Model {
     /// Plugs it into a world.
     pub fn plug(&self, world: &World) -> Function {
         world.plug(Box::new(self.clone()))
+    }
+
+    /// Looks at eight bytes at a device address from now on, or at none.
+    pub fn watch(&self, addr: Option<u64>) {
+        self.1.lock().expect("nobody panicked").addr = addr;
+    }
+
+    /// What they were when the model stepped last.
+    pub fn watched(&self) -> [u8; 8] {
+        self.1.lock().expect("nobody panicked").bytes
     }
 
     /// Commands executed, refused ones included.
@@ -63,6 +80,11 @@ impl DeviceModel for Model {
     }
 
     fn step(&mut self, bus: &mut dyn Bus) -> Step {
+        let mut watched = self.1.lock().expect("nobody panicked");
+        if let Some(addr) = watched.addr {
+            bus.read(addr, &mut watched.bytes).expect("the driver's memory");
+        }
+        drop(watched);
         self.with(|hca| hca.step(bus))
     }
 
