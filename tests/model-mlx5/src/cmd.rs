@@ -167,12 +167,14 @@ fn run(hca: &mut Hca, bus: &mut dyn Bus, slot: u32) {
 fn fetch(hca: &Hca, bus: &mut dyn Bus, e: &mut Entry) -> Result<(), Undelivered> {
     use DeliveryStatus as D;
     let fail = |status, why: String| Err(Undelivered::Status(status, why));
+    // Where signatures are not asked for, whatever stands there is taken: rdma-core's VFIO part leaves that of the answer
+    // before in the entry (mlx5_vfio.c, mlx5_vfio_post_cmd).
     let signed = hca.caps.checks_signatures();
 
     if entry::TYPE.get(&e.raw) != entry::TYPE_PCI {
         return fail(D::BadType, format!("entry type {:#x} is not 7", entry::TYPE.get(&e.raw)));
     }
-    if (signed || entry::SIGNATURE.get(&e.raw) != 0) && xor(&e.raw) != 0xff {
+    if signed && xor(&e.raw) != 0xff {
         return fail(D::SignatureError, "the entry's bytes do not sum up to 0xff".into());
     }
     if e.raw[1..4] != [0; 3] || e.raw[0x3e] != 0 {
@@ -232,7 +234,7 @@ fn read_block(
         return fail(D::BadBlockNumber, format!("mailbox {number} says that it is number {has}"));
     }
     let control = &block[mailbox::DATA_LEN..mailbox::SIZE - 1];
-    if (signed || mailbox::SIGNATURE.get(&block) != 0) && (xor(control) != 0xff || xor(&block) != 0xff) {
+    if signed && (xor(control) != 0xff || xor(&block) != 0xff) {
         return fail(D::SignatureError, format!("signature of mailbox {number}"));
     }
     if block[0x200..0x230] != [0; 0x30] || block[0x23c] != 0 {

@@ -11,7 +11,7 @@ use crate::{
     hca::Hca,
     hca_cap, mcg, mr, nic_vport, pages, pd, q_counter, qp, qp_state,
     refusal::{Outcome, Refused, require},
-    roce, rq, rqt, sma, sq, srq, start, tir, tis, transport_domain, uar, vport, xrcd,
+    roce, rq, rqt, sma, sq, srq, start, tir, tis, transport_domain, uar, umem, vport, xrcd,
 };
 
 /// A command under way.
@@ -107,7 +107,7 @@ const COMMANDS: &[Command] = &[
         open: true,
         ..early(Opcode::MANAGE_PAGES, &[0, 1, 2], manage_pages::IN_LEN, manage_pages::OUT_LEN, pages::manage_pages)
     },
-    early(Opcode::QUERY_HCA_CAP, ANY, query_hca_cap::IN_LEN, query_hca_cap::OUT_LEN, hca_cap::query_hca_cap),
+    early(Opcode::QUERY_HCA_CAP, ANY, query_hca_cap::IN_LEN, hca_cap::QUERY_MIN_OUT, hca_cap::query_hca_cap),
     early(Opcode::SET_HCA_CAP, ANY, set_hca_cap::IN_LEN, set_hca_cap::OUT_LEN, hca_cap::set_hca_cap),
     plain(Opcode::ALLOC_UAR, alloc_uar::IN_LEN, alloc_uar::OUT_LEN, uar::alloc_uar),
     plain(Opcode::DEALLOC_UAR, dealloc_uar::IN_LEN, dealloc_uar::OUT_LEN, uar::dealloc_uar),
@@ -125,6 +125,8 @@ const COMMANDS: &[Command] = &[
     create(Opcode::CREATE_MKEY, create_mkey::IN_LEN, create_mkey::OUT_LEN, mr::create_mkey),
     plain(Opcode::DESTROY_MKEY, destroy_mkey::IN_LEN, destroy_mkey::OUT_LEN, mr::destroy_mkey),
     plain(Opcode::QUERY_MKEY, query_mkey::IN_LEN, query_mkey::OUT_LEN, mr::query_mkey),
+    create(Opcode::CREATE_UMEM, create_umem::IN_LEN, create_umem::OUT_LEN, umem::create_umem),
+    plain(Opcode::DESTROY_UMEM, destroy_umem::IN_LEN, destroy_umem::OUT_LEN, umem::destroy_umem),
     alloc(Opcode::ALLOC_PD, alloc_pd::IN_LEN, alloc_pd::OUT_LEN, pd::alloc_pd),
     plain(Opcode::DEALLOC_PD, dealloc_pd::IN_LEN, dealloc_pd::OUT_LEN, pd::dealloc_pd),
     alloc(Opcode::ALLOC_XRCD, alloc_xrcd::IN_LEN, alloc_xrcd::OUT_LEN, xrcd::alloc_xrcd),

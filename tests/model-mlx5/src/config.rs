@@ -58,6 +58,9 @@ pub struct HcaConfig {
     /// InfiniBand: the LID with which the port comes up ACTIVE without a subnet manager as soon as the link is up;
     /// `None` waits for a subnet manager in INIT.
     pub lid: Option<u16>,
+    /// Advertise that UMR changes all of a key. Linux then registers its users' memory by UMR, and fills a cache with
+    /// thousands of keys first, which takes its time on an emulated processor.
+    pub umr: bool,
     /// Faults on demand.
     pub faults: Faults,
 }
@@ -80,6 +83,7 @@ impl HcaConfig {
             guid: 0x0200_c9ff_fe00_0000 | u64::from(n),
             mac: [0x02, 0x00, 0xc9, 0x00, 0x00, n],
             lid: None,
+            umr: false,
             faults: Faults::default(),
         }
     }

@@ -20,6 +20,7 @@ use crate::{
     hca_cap::LOG_MAX_CQ_SZ,
     refusal::{Outcome, Refused, require},
     ring::{self, PageList},
+    umem,
 };
 
 /// A completion queue.
@@ -37,6 +38,8 @@ pub struct Cq {
     pub memory: PageList,
     /// Doorbell record: consumer index at +0, arm word at +4.
     pub dbr: u64,
+    /// The user memories of doorbell record and queue.
+    pub umems: [Option<u32>; 2],
     /// Entries ever written.
     pub producer: u32,
     /// What the doorbell record last said of the consumer, 24 bits.
@@ -103,10 +106,16 @@ pub fn create_cq(hca: &mut Hca, _bus: &mut dyn Bus, call: &mut Call) -> Outcome 
     let eqn = cqc::C_EQN.get(ctx);
     let eq = u8::try_from(eqn).ok().filter(|n| hca.eqs.contains_key(n));
     require(eq.is_some(), Status::BadResource, 0x0403, format_args!("no EQ {eqn}"))?;
-    let absent = [cqc::STATUS, cqc::DBR_UMEM_VALID, cqc::APU_CQ, cqc::CQE_COMP_EN, cqc::MINI_CQE_RES_FORMAT];
-    let zero = absent.iter().all(|f| f.get(ctx) == 0) && create::CQ_UMEM_VALID.get(call.input) == 0;
+    let absent = [cqc::STATUS, cqc::APU_CQ, cqc::CQE_COMP_EN, cqc::MINI_CQE_RES_FORMAT];
+    let zero = absent.iter().all(|f| f.get(ctx) == 0);
     require(zero, Status::BadParameter, 0x0404, "the CQ asks for something that is not advertised")?;
-    let dbr = cqc::DBR_ADDR.get(ctx);
+    let mut umems = [None; 2];
+    let mut dbr = cqc::DBR_ADDR.get(ctx);
+    if cqc::DBR_UMEM_VALID.is_set(ctx) {
+        let id = cqc::DBR_UMEM_ID.get(ctx);
+        dbr = umem::doorbell_record(hca, id, dbr)?;
+        umems[0] = Some(id);
+    }
     require(
         dbr != 0 && dbr.is_multiple_of(8),
         Status::BadParameter,
@@ -115,13 +124,14 @@ pub fn create_cq(hca: &mut Hca, _bus: &mut dyn Bus, call: &mut Call) -> Outcome 
     )?;
     let firmwares = hca.pages.touches(dbr, 8);
     require(!firmwares, Status::BadParameter, 0x0406, format_args!("doorbell record {dbr:#x} in a firmware page"))?;
-    let memory = ring::from_command(
-        &hca.pages,
-        &call.input[create::PAS..],
-        cqc::LOG_PAGE_SIZE.get(ctx),
-        cqc::PAGE_OFFSET.get(ctx),
-        stride << log_size,
-    )?;
+    let memory = if create::CQ_UMEM_VALID.is_set(call.input) {
+        let (id, at) = (create::CQ_UMEM_ID.get(call.input), create::CQ_UMEM_OFFSET.get(call.input));
+        umems[1] = Some(id);
+        umem::queue(hca, id, at, stride << log_size)?
+    } else {
+        let (log_page, offset) = (cqc::LOG_PAGE_SIZE.get(ctx), cqc::PAGE_OFFSET.get(ctx));
+        ring::from_command(&hca.pages, &call.input[create::PAS..], log_page, offset, stride << log_size)?
+    };
     let Some(cqn) = hca.numbers.cq.take(|n| hca.cqs.contains_key(&n)) else {
         return Err(Refused::quiet(Status::LimitExceeded, 0x0407, "no CQ is left"));
     };
@@ -134,6 +144,7 @@ pub fn create_cq(hca: &mut Hca, _bus: &mut dyn Bus, call: &mut Call) -> Outcome 
         cqe_size,
         memory,
         dbr,
+        umems,
         producer: 0,
         consumer: 0,
         eqn,

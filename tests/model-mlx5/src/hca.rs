@@ -38,6 +38,7 @@ use crate::{
     transport::{self, Transport},
     transport_domain::TransportDomains,
     uar::{self, Doorbell, Uars},
+    umem::Umems,
     xrcd::Xrcds,
 };
 
@@ -73,6 +74,8 @@ pub struct Hca {
     pub uars: Uars,
     /// Doorbells that wait.
     pub doorbells: VecDeque<Doorbell>,
+    /// Registered user memories.
+    pub umems: Umems,
     /// Protection domains.
     pub pds: Pds,
     /// XRC domains.
@@ -134,6 +137,7 @@ impl Hca {
             pages: PageLedger::default(),
             uars: Uars::default(),
             doorbells: VecDeque::new(),
+            umems: Umems::default(),
             pds: Pds::default(),
             xrcds: Xrcds::default(),
             mkeys: Mkeys::default(),
@@ -168,6 +172,7 @@ impl Hca {
     /// How many objects exist.
     pub fn objects(&self) -> usize {
         self.pds.len()
+            + self.umems.len()
             + self.xrcds.len()
             + self.mkeys.table.len()
             + self.eqs.len()

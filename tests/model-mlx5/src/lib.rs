@@ -55,6 +55,7 @@ pub mod tis;
 pub mod transport;
 pub mod transport_domain;
 pub mod uar;
+pub mod umem;
 pub mod vport;
 pub mod wq;
 pub mod xrcd;

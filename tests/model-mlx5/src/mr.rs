@@ -268,7 +268,7 @@ pub fn parse(hca: &Hca, index: u32, ctx: &[u8], entries: &[u8]) -> Outcome<Mkey>
                 Translation::Pages { pages: Vec::new(), log_page }
             } else {
                 require(!whole, Status::BadParameter, 0x0505, "length64 with a page list")?;
-                pages(&hca.pages, log_page, start, len, entries)?
+                pages(&hca.pages, log_page, start, len, page_entries(entries).collect())?
             }
         }
         access_mode::KLMS => Translation::Keys(klms(entries)),
@@ -313,20 +313,24 @@ pub fn access(ctx: &[u8]) -> Access {
     bits.iter().filter(|(f, _)| f.is_set(ctx)).fold(Access::NONE, |all, (_, a)| all.with(*a))
 }
 
-/// A page list; its lowest address bits are flags.
-pub fn pages(ledger: &PageLedger, log_page: u32, start: u64, len: u64, entries: &[u8]) -> Outcome<Translation> {
+/// A page that is not there.
+pub const ABSENT: u64 = u64::MAX;
+
+/// Bus addresses out of translation entries, whose lowest bits are flags. An empty entry is a page that is not there.
+pub fn page_entries(entries: &[u8]) -> impl Iterator<Item = u64> + '_ {
+    let flags = mkc::mtt::READ | mkc::mtt::WRITE;
+    entries.chunks_exact(8).map(|entry| read_qword(entry, 0)).map(move |e| if e == 0 { ABSENT } else { e & !flags })
+}
+
+/// Checks a page list against the region that it is for.
+pub fn pages(ledger: &PageLedger, log_page: u32, start: u64, len: u64, mut pages: Vec<u64>) -> Outcome<Translation> {
     require(log_page >= 12, Status::BadParameter, 0x0507, format_args!("pages of 2^{log_page} bytes"))?;
     let size = 1u64 << log_page;
     let last = (start & (size - 1)).saturating_add(len);
     let needed = last.div_ceil(size) as usize;
-    require(
-        entries.len() / 8 >= needed,
-        Status::BadParameter,
-        0x0508,
-        format_args!("{} pages given, {needed} are needed", entries.len() / 8),
-    )?;
-    let pages: Vec<u64> =
-        (0..needed).map(|i| read_qword(entries, i * 8) & !(mkc::mtt::READ | mkc::mtt::WRITE)).collect();
+    let given = pages.len();
+    require(given >= needed, Status::BadParameter, 0x0508, format_args!("{given} pages given, {needed} are needed"))?;
+    pages.truncate(needed);
     let mut from = start & (size - 1);
     let mut left = len;
     for &page in &pages {
@@ -353,8 +357,8 @@ fn keys(entries: &[u8], bytes: impl Fn(&[u8]) -> u64) -> Vec<(u64, u32, u64)> {
 
 /// CREATE_MKEY.
 pub fn create_mkey(hca: &mut Hca, _bus: &mut dyn Bus, call: &mut Call) -> Outcome {
-    let absent = create::PG_ACCESS.is_set(call.input) || create::MKEY_UMEM_VALID.is_set(call.input);
-    require(!absent, Status::BadParameter, 0x050b, "on-demand paging and user memory ids are not advertised")?;
+    let absent = create::MKEY_UMEM_VALID.is_set(call.input);
+    require(!absent, Status::BadParameter, 0x050b, "keys of user memory ids are not advertised")?;
     let given = create::TRANSLATIONS_OCTWORD_ACTUAL_SIZE.get(call.input) as usize;
     let tail = call.input.get(create::KLM_PAS_MTT..).unwrap_or_default();
     let fits = given.checked_mul(16).is_some_and(|n| n <= tail.len());
@@ -364,6 +368,14 @@ pub fn create_mkey(hca: &mut Hca, _bus: &mut dyn Bus, call: &mut Call) -> Outcom
     };
     let ctx = &call.input[create::MKC..create::MKC + mkc::SIZE];
     let mkey = parse(hca, index, ctx, &tail[..given * 16])?;
+    // Where pages may be absent, which needs on-demand paging, a flag says that one is there. libmlx5's VFIO part asks for
+    // it with all pages there.
+    if create::PG_ACCESS.is_set(call.input)
+        && let Translation::Pages { pages, .. } = &mkey.translation
+    {
+        let there = (0..pages.len()).all(|i| read_qword(tail, i * 8) & mkc::mtt::READ != 0);
+        require(there, Status::BadParameter, 0x0510, "a page is absent, and on-demand paging is not advertised")?;
+    }
     hca.mkeys.table.insert(index, mkey);
     create::out::MKEY_INDEX.set(call.out, index);
     Ok(())

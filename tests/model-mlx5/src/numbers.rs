@@ -67,6 +67,8 @@ pub struct AllNumbers {
     pub flow_table: Numbers,
     /// Counter sets of queues; 0 is the default one.
     pub q_counter: Numbers,
+    /// Registered user memories.
+    pub umem: Numbers,
 }
 
 impl Default for AllNumbers {
@@ -91,6 +93,7 @@ impl Default for AllNumbers {
             tir: of(0x90, eth::LOG_MAX_TIR),
             flow_table: of(0xb0, eth::LOG_MAX_FT_NUM),
             q_counter: Numbers::new(1, 1 + eth::Q_COUNTERS),
+            umem: of(0x600, cap::LOG_MAX_UMEM),
         }
     }
 }

@@ -162,8 +162,9 @@ fn give(hca: &mut Hca, bus: &mut dyn Bus, input: &[u8]) -> Outcome {
     let pages: Vec<u64> = (0..n).map(|i| read_qword(list, i * 8)).collect();
     let mut seen = BTreeSet::new();
     for &page in &pages {
-        let fine = page != 0 && page % PAGE == 0;
-        require(fine, Status::BadParameter, 0x0203, format_args!("page at {page:#x}: not 4 KiB aligned, or zero"))?;
+        // Address 0 is as good as any: rdma-core's VFIO part maps its first page there.
+        let fine = page % PAGE == 0;
+        require(fine, Status::BadParameter, 0x0203, format_args!("page at {page:#x}: not 4 KiB aligned"))?;
         let fresh = seen.insert(page) && !hca.pages.held.contains(&page);
         require(fresh, Status::BadParameter, 0x0204, format_args!("page at {page:#x} was given twice"))?;
     }

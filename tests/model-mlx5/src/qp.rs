@@ -16,7 +16,7 @@ use crate::{
     hca_cap::LOG_MAX_QP_SZ,
     refusal::{Outcome, Refused, require},
     ring::{self, PageList},
-    transport,
+    transport, umem,
 };
 
 /// States, as the context counts them.
@@ -121,6 +121,10 @@ pub struct Qp {
     pub service: Service,
     /// Where receives come from.
     pub receive_from: ReceiveFrom,
+    /// Address of the doorbell record.
+    pub dbr: u64,
+    /// The user memories of doorbell record and work queues.
+    pub umems: [Option<u32>; 2],
     /// The context at creation; a reset goes back to it.
     pub created: [u8; qpc::SIZE],
     /// The context as the driver gave it: [`qpc`], [`ads`].
@@ -191,7 +195,7 @@ impl Qp {
     /// Reads the doorbell record: how many receive WQEs and how many send blocks were posted, 16 bits each.
     pub fn read_dbr(&self, bus: &mut dyn Bus) -> Result<(u16, u16), DmaFault> {
         let mut words = [0; 8];
-        bus.read(qpc::DBR_ADDR.get(&self.ctx), &mut words)?;
+        bus.read(self.dbr, &mut words)?;
         Ok((u16::from_be_bytes([words[2], words[3]]), u16::from_be_bytes([words[6], words[7]])))
     }
 }
@@ -212,7 +216,6 @@ const ABSENT: &[(Field, &str)] = &[
     (qpc::BLOCK_LB_MC, "blocking multicast loopback"),
     (qpc::CS_REQ, "scatter to CQE"),
     (qpc::CS_RES, "scatter to CQE"),
-    (qpc::DBR_UMEM_VALID, "user memory ids"),
 ];
 
 /// CREATE_QP: checks what the context names, and lays out the work queues: receive first, then send.
@@ -223,8 +226,8 @@ pub fn create_qp(hca: &mut Hca, _bus: &mut dyn Bus, call: &mut Call) -> Outcome 
         let asks = format!("the QP asks for {what}, which is not advertised");
         require(field.get(&ctx) == 0, Status::BadParameter, 0x0900, asks)?;
     }
-    let absent = u32::from(create::WQ_UMEM_VALID.is_set(call.input)) | create::ECE.get(call.input);
-    require(absent == 0, Status::BadParameter, 0x0901, "user memory ids and ECE are not advertised")?;
+    let absent = create::ECE.get(call.input);
+    require(absent == 0, Status::BadParameter, 0x0901, "ECE is not advertised")?;
     let wish = create::INPUT_QPN.get(call.input);
     require(wish == 0, Status::BadParameter, 0x0902, "a QPN cannot be asked for")?;
     let st = qpc::ST.get(&ctx);
@@ -258,8 +261,14 @@ pub fn create_qp(hca: &mut Hca, _bus: &mut dyn Bus, call: &mut Call) -> Outcome 
         let uar = qpc::UAR_PAGE.get(&ctx);
         require(hca.uars.contains(&uar), Status::BadResource, 0x0907, format_args!("UAR {uar:#x} is not allocated"))?;
     }
+    let mut umems = [None; 2];
+    let mut dbr = qpc::DBR_ADDR.get(&ctx);
+    if qpc::DBR_UMEM_VALID.is_set(&ctx) {
+        let id = qpc::DBR_UMEM_ID.get(&ctx);
+        dbr = umem::doorbell_record(hca, id, dbr)?;
+        umems[0] = Some(id);
+    }
     if blocks > 0 || own {
-        let dbr = qpc::DBR_ADDR.get(&ctx);
         let fine = dbr != 0 && dbr.is_multiple_of(8) && !hca.pages.touches(dbr, 8);
         require(fine, Status::BadParameter, 0x0908, format_args!("doorbell record at {dbr:#x}"))?;
     }
@@ -267,7 +276,13 @@ pub fn create_qp(hca: &mut Hca, _bus: &mut dyn Bus, call: &mut Call) -> Outcome 
     let sq_len = u64::from(blocks) * 64;
     let pas = &call.input[create::PAS..];
     let (log_page, offset) = (qpc::LOG_PAGE_SIZE.get(&ctx), qpc::PAGE_OFFSET.get(&ctx));
-    let memory = ring::from_command(&hca.pages, pas, log_page, offset, rq_len + sq_len)?;
+    let memory = if create::WQ_UMEM_VALID.is_set(call.input) {
+        let (id, at) = (create::WQ_UMEM_ID.get(call.input), create::WQ_UMEM_OFFSET.get(call.input));
+        umems[1] = Some(id);
+        umem::queue(hca, id, at, rq_len + sq_len)?
+    } else {
+        ring::from_command(&hca.pages, pas, log_page, offset, rq_len + sq_len)?
+    };
     let Some(qpn) = hca.numbers.qp.take(|n| hca.qps.contains_key(&n)) else {
         return Err(Refused::quiet(Status::LimitExceeded, 0x0909, "no QP is left"));
     };
@@ -276,6 +291,8 @@ pub fn create_qp(hca: &mut Hca, _bus: &mut dyn Bus, call: &mut Call) -> Outcome 
         state: QpState::Reset,
         service,
         receive_from,
+        dbr,
+        umems,
         created: ctx,
         ctx,
         sq: SendQueue { blocks, memory: memory.part(rq_len, sq_len), ..SendQueue::default() },

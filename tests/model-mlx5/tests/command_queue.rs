@@ -5,7 +5,10 @@ mod common;
 use std::time::Duration;
 
 use bareverbs_harness::model::{DeviceModel, Step};
-use bareverbs_mlx5_prm::cmd::{Opcode, Status};
+use bareverbs_mlx5_prm::{
+    cmd::{Opcode, Status},
+    context::cmd_hca_cap::{CMDIF_CHECKSUM, cmdif_checksum},
+};
 use bareverbs_model_mlx5::{
     HcaConfig,
     fault::{CommandFault, CommandRule},
@@ -29,7 +32,6 @@ const OUT_BOX: u64 = QUEUE + 0x1000 + 3 * 0x1_0000 + 0x8000;
 
 #[test]
 fn delivery_statuses() {
-    assert_eq!(delivery(|r| r.bus.put(ENTRY + 0x3d, &[0x55])), 0x1, "signature");
     assert_eq!(delivery(|r| r.bus.put(ENTRY + 0x3c, &[0xee])), 0x2, "token");
     assert_eq!(delivery(|r| r.bus.put(OUT_BOX + 0x23b, &[7])), 0x3, "block number");
     assert_eq!(delivery(|r| r.bus.put(ENTRY + 0x37, &[8])), 0x4, "output pointer");
@@ -38,6 +40,25 @@ fn delivery_statuses() {
     assert_eq!(delivery(|r| r.bus.put(ENTRY + 0x38, &[0, 0, 0, 4])), 0x8, "output length");
     assert_eq!(delivery(|r| r.bus.put(ENTRY + 1, &[1])), 0x9, "reserved");
     assert_eq!(delivery(|r| r.bus.put(ENTRY, &[6])), 0x10, "type");
+}
+
+/// Whatever stands where signatures are is taken until the driver asks for them to be checked.
+#[test]
+fn signatures_are_checked_where_asked_for() {
+    let mut rig = Rig::new(HcaConfig::infiniband(0));
+    rig.ok(&[0x0104_0000, 0, 0, 0], 12);
+    let current = rig.ok(&[0x0100_0000, 1, 0, 0], 0x1010);
+    let issi = bytes(&[0x010a_0000, 0, 0, 0]);
+    for (wanted, delivery) in [(cmdif_checksum::DISABLED, 0), (cmdif_checksum::ENABLED, 1)] {
+        let mut set = bytes(&[0x0109_0000, 0, 0, 0]);
+        set.extend(&current.out[0x10..]);
+        CMDIF_CHECKSUM.set(&mut set[0x10..], wanted);
+        rig.good(&set, 16);
+        rig.post(3, &issi, 0x70);
+        rig.bus.put(ENTRY + 0x3d, &[0x55]);
+        rig.settle();
+        assert_eq!(rig.answer(3, 16).unwrap().delivery, delivery, "checksum {wanted}");
+    }
 }
 
 #[test]

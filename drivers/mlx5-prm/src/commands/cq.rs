@@ -3,7 +3,7 @@
 /// CREATE_CQ.
 pub mod create_cq {
     use crate::cmd::Opcode;
-    use crate::field::Field;
+    use crate::field::{Field, Field64};
 
     /// The opcode of this command.
     pub const OPCODE: Opcode = Opcode::CREATE_CQ;
@@ -13,6 +13,10 @@ pub mod create_cq {
     pub const OUT_LEN: usize = 0x10;
     /// The [`cqc`](crate::context::cqc).
     pub const CQC: usize = 0x10;
+    /// Where in the registered user memory it begins.
+    pub const CQ_UMEM_OFFSET: Field64 = Field64::new(0x50);
+    /// The registered user memory that holds the queue.
+    pub const CQ_UMEM_ID: Field = Field::new(0x58, 31, 0);
     /// The queue lies in a registered user memory.
     pub const CQ_UMEM_VALID: Field = Field::new(0x5c, 31, 31);
     /// Page addresses of the queue, 8 bytes each.

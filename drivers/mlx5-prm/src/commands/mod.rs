@@ -23,6 +23,7 @@ mod sq_rq_tis_tir;
 mod srq;
 mod steering;
 mod uar;
+mod umem;
 
 pub use access_register::*;
 pub use counters::*;
@@ -42,3 +43,4 @@ pub use sq_rq_tis_tir::*;
 pub use srq::*;
 pub use steering::*;
 pub use uar::*;
+pub use umem::*;

@@ -3,7 +3,7 @@
 /// CREATE_QP.
 pub mod create_qp {
     use crate::cmd::Opcode;
-    use crate::field::Field;
+    use crate::field::{Field, Field64};
 
     /// The opcode of this command.
     pub const OPCODE: Opcode = Opcode::CREATE_QP;
@@ -19,6 +19,10 @@ pub mod create_qp {
     pub const ECE: Field = Field::new(0x14, 31, 0);
     /// The [`qpc`](crate::context::qpc).
     pub const QPC: usize = 0x18;
+    /// Where in the registered user memory they begin.
+    pub const WQ_UMEM_OFFSET: Field64 = Field64::new(0x100);
+    /// The registered user memory that holds the work queues.
+    pub const WQ_UMEM_ID: Field = Field::new(0x108, 31, 0);
     /// The work queues lie in a registered user memory.
     pub const WQ_UMEM_VALID: Field = Field::new(0x10c, 31, 31);
     /// Page addresses of the work queues, 8 bytes each: receive queue first, then send queue.

@@ -180,6 +180,8 @@ pub const RELAXED_ORDERING_READ: Field = Field::new(0x1c, 22, 22);
 pub const UAR_4K: Field = Field::new(0x48, 31, 31);
 /// Size of the UAR area: 2^value MiB.
 pub const UAR_SZ: Field = Field::new(0x48, 21, 16);
+/// CREATE_UMEM works for the driver itself, without a user context.
+pub const UMEM_UID_0: Field = Field::new(0x48, 13, 13);
 /// Log of the page size.
 pub const LOG_PG_SZ: Field = Field::new(0x48, 7, 0);
 /// Log of the UAR page size less 12; set by SET_HCA_CAP where `uar_4k` is not taken.

@@ -7,6 +7,8 @@ pub const SIZE: usize = 0x40;
 pub const STATUS: Field = Field::new(0x00, 31, 28);
 /// The doorbell record lies in a registered user memory.
 pub const DBR_UMEM_VALID: Field = Field::new(0x00, 25, 25);
+/// The registered user memory that holds the doorbell record; [`DBR_ADDR`] is an offset in it.
+pub const DBR_UMEM_ID: Field = Field::new(0x04, 31, 0);
 /// The events go to an APU element, not to an EQ.
 pub const APU_CQ: Field = Field::new(0x00, 24, 24);
 /// [`cqe_size`] of the entries.

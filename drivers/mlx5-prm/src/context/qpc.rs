@@ -141,6 +141,8 @@ pub const CS_RES: Field = Field::new(0xc4, 7, 0);
 pub const DC_ACCESS_KEY: Field64 = Field64::new(0xc8);
 /// The doorbell record lies in a registered user memory.
 pub const DBR_UMEM_VALID: Field = Field::new(0xd0, 28, 28);
+/// The registered user memory that holds the doorbell record; [`DBR_ADDR`] is an offset in it.
+pub const DBR_UMEM_ID: Field = Field::new(0xe4, 31, 0);
 
 /// Values of [`STATE`].
 pub mod state {

@@ -60,6 +60,9 @@ struct Args {
     /// as in loss=0.01,reorder=0.1
     #[arg(long, value_parser = faults, default_value = "")]
     fault: Faults,
+    /// Let the driver register memory by UMR, which costs Linux time at start for its cache of keys
+    #[arg(long)]
+    umr: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, ValueEnum)]
@@ -141,7 +144,7 @@ fn config(args: &Args, n: u8) -> HcaConfig {
     let no_effect =
         |&opcode| CommandRule { opcode: Some(opcode), skip: 0, times: u64::MAX, fault: CommandFault::NoEffect };
     let faults = fault::Faults { commands: args.no_effect.iter().map(no_effect).collect(), ..config.faults };
-    HcaConfig { device, lid: args.lid.and(config.lid), faults, ..config }
+    HcaConfig { device, lid: args.lid.and(config.lid), umr: args.umr, faults, ..config }
 }
 
 /// Reads `--no-effect`: a number as in 0x104, or the manual's name.

@@ -21,9 +21,22 @@ use super::{
 use crate::{
     eq::Event,
     hca::Hca,
-    mr::Access,
+    mr::{Access, KeyUser},
     qp::{QpState, Service},
 };
+
+/// Memory that a request of the other side names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Remote {
+    /// For whom the key has to be good.
+    pub user: KeyUser,
+    /// First byte.
+    pub va: u64,
+    /// Behind this key.
+    pub rkey: u32,
+    /// Bytes.
+    pub len: u64,
+}
 
 /// An answer that is to be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,12 +61,8 @@ pub enum Answer {
     Read {
         /// PSN of its first response.
         psn: Psn,
-        /// First byte.
-        va: u64,
-        /// Behind this key.
-        rkey: u32,
-        /// Bytes.
-        len: u64,
+        /// What is read.
+        memory: Remote,
         /// Responses sent.
         at: u32,
         /// Messages completed, this one included.
@@ -125,10 +134,10 @@ pub fn send(hca: &mut Hca, bus: &mut dyn Bus, flow: &mut Flow) -> bool {
             let opcode = Opcode::new(transport(flow), Operation::AtomicAcknowledge);
             send_empty(hca, bus, flow, &Header { ext, ..Header::answer(opcode, flow.remote_qpn, psn, None) });
         }
-        Answer::Read { psn, va, rkey, len, at, msn, again } => {
-            let packets = flow.packets(len);
-            if send_read(hca, bus, flow, psn, (va, rkey, len), (at, packets), msn) && at + 1 < packets {
-                flow.responder.answers.push_front(Answer::Read { psn, va, rkey, len, at: at + 1, msn, again });
+        Answer::Read { psn, memory, at, msn, again } => {
+            let packets = flow.packets(memory.len);
+            if send_read(hca, bus, flow, psn, memory, (at, packets), msn) && at + 1 < packets {
+                flow.responder.answers.push_front(Answer::Read { psn, memory, at: at + 1, msn, again });
             }
         }
     }
@@ -163,7 +172,7 @@ fn send_read(
     bus: &mut dyn Bus,
     flow: &mut Flow,
     psn: Psn,
-    (va, rkey, len): (u64, u32, u64),
+    Remote { user, va, rkey, len }: Remote,
     (at, packets): (u32, u32),
     msn: Psn,
 ) -> bool {
@@ -184,7 +193,7 @@ fn send_read(
     let header = Header::answer(Opcode::new(transport(flow), operation), flow.remote_qpn, psn.plus(at), aeth);
     let offset = u64::from(at) * flow.mtu as u64;
     let n = len.saturating_sub(offset).min(flow.mtu as u64) as usize;
-    let (user, va) = (flow.user(), va.wrapping_add(offset));
+    let va = va.wrapping_add(offset);
     match packet::build(&path, &header, n, |room| data::read(hca, bus, user, rkey, va, Access::REMOTE_READ, room)) {
         Ok(Some(frame)) => {
             deliver(hca, bus, &path, frame);

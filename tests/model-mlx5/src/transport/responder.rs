@@ -23,12 +23,12 @@ use super::{
     flow::Flow,
     psn::Psn,
     recv::{self, Recv},
-    respond::Answer,
+    respond::{Answer, Remote},
 };
 use crate::{
     eq::Event,
     hca::Hca,
-    mr::Access,
+    mr::{Access, KeyUser},
     qp::{QpState, ReceiveFrom, Service},
 };
 
@@ -74,12 +74,8 @@ pub enum Message {
     },
     /// An RDMA WRITE.
     Write {
-        /// Where its first byte goes.
-        va: u64,
-        /// Behind this key.
-        rkey: u32,
-        /// Bytes in all.
-        len: u64,
+        /// Where it goes.
+        memory: Remote,
         /// Bytes so far.
         at: u64,
     },
@@ -167,22 +163,11 @@ fn take_reliable(hca: &mut Hca, bus: &mut dyn Bus, flow: &mut Flow, repr: &Repr,
 fn take_duplicate(hca: &mut Hca, flow: &mut Flow, repr: &Repr, operation: Operation, psn: Psn) {
     match operation {
         Operation::ReadRequest => {
-            let Some(reth) = repr.ext.reth else { return };
-            let len = u64::from(reth.dma_len);
-            let fits = Psn::new(psn.get()).plus(flow.packets(len)).since(flow.responder.expected) <= 0;
-            let allowed = data::check(hca, flow.user(), reth.rkey, reth.vaddr, len, Access::REMOTE_READ).is_ok()
-                && flow.remote_read;
-            if fits && allowed && flow.responder.pending(true) < flow.max_dest_rd_atomic {
+            let Ok(memory) = remote(hca, flow, repr, Access::REMOTE_READ) else { return };
+            let fits = Psn::new(psn.get()).plus(flow.packets(memory.len)).since(flow.responder.expected) <= 0;
+            if fits && flow.remote_read && flow.responder.pending(true) < flow.max_dest_rd_atomic {
                 let msn = flow.responder.msn;
-                flow.responder.answers.push_back(Answer::Read {
-                    psn,
-                    va: reth.vaddr,
-                    rkey: reth.rkey,
-                    len,
-                    at: 0,
-                    msn,
-                    again: true,
-                });
+                flow.responder.answers.push_back(Answer::Read { psn, memory, at: 0, msn, again: true });
             }
         }
         Operation::CompareSwap | Operation::FetchAdd => {
@@ -285,19 +270,12 @@ fn place_write(
     ends: bool,
     payload: &[u8],
 ) -> Result<(), Refusal> {
-    let (va, rkey, len, at) = match flow.responder.message {
-        Some(Message::Write { va, rkey, len, at }) => (va, rkey, len, at),
-        _ => {
-            let reth = repr.ext.reth.ok_or(Refusal::Invalid(Counter::RespBadOpcodeSequence))?;
-            if !flow.remote_write {
-                return Err(Refusal::Invalid(Counter::RespNotAllowed));
-            }
-            let (va, rkey, len) = (reth.vaddr, reth.rkey, u64::from(reth.dma_len));
-            data::check(hca, flow.user(), rkey, va, len, Access::REMOTE_WRITE)
-                .map_err(|_| Refusal::Access(Counter::RespRemoteAccessErrors))?;
-            (va, rkey, len, 0)
-        }
+    let (memory, at) = match flow.responder.message {
+        Some(Message::Write { memory, at }) => (memory, at),
+        _ if repr.ext.reth.is_some() && !flow.remote_write => return Err(Refusal::Invalid(Counter::RespNotAllowed)),
+        _ => (remote(hca, flow, repr, Access::REMOTE_WRITE)?, 0),
     };
+    let Remote { user, va, rkey, len } = memory;
     let after = at + payload.len() as u64;
     if after > len || ends && after != len {
         return Err(Refusal::Invalid(Counter::RespBadLength));
@@ -307,14 +285,14 @@ fn place_write(
         Some(_) => Some(take_recv(hca, bus, flow, repr)?),
         None => None,
     };
-    if let Err(fault) = data::write(hca, bus, flow.user(), rkey, va.wrapping_add(at), Access::REMOTE_WRITE, payload) {
+    if let Err(fault) = data::write(hca, bus, user, rkey, va.wrapping_add(at), Access::REMOTE_WRITE, payload) {
         flow.responder.stash = recv;
         return Err(match fault {
             DataFault::Key(_) => Refusal::Access(Counter::RespRemoteAccessErrors),
             _ => Refusal::Operational,
         });
     }
-    flow.responder.message = (!ends).then_some(Message::Write { va, rkey, len, at: after });
+    flow.responder.message = (!ends).then_some(Message::Write { memory, at: after });
     if !ends {
         return Ok(());
     }
@@ -405,9 +383,31 @@ fn take_recv(hca: &mut Hca, bus: &mut dyn Bus, flow: &mut Flow, repr: &Repr) -> 
     Ok((recv::take(hca, bus, flow, from).ok_or(Refusal::NotReady)?, shared))
 }
 
+/// For whom the keys of a request have to be good: the QP, in XRC the SRQ that the request names. Linux puts an XRC QP's
+/// responder into a protection domain of the driver's own, in which no key is (`create_xrc_tgt_qp`).
+fn key_user(hca: &Hca, flow: &Flow, repr: &Repr) -> Result<KeyUser, Refusal> {
+    if flow.service != Service::Xrc {
+        return Ok(flow.user());
+    }
+    let srqn = repr.ext.xrceth.map_or(0, |xrc| xrc.srqn);
+    let srq = hca.srqs.get(&srqn).filter(|_| recv::shared_completion(hca, srqn, flow.xrcd).is_some());
+    let srq = srq.ok_or(Refusal::Invalid(Counter::RespNotAllowed))?;
+    Ok(KeyUser { pd: srq.pd, qpn: flow.qpn })
+}
+
+/// The memory that a READ or WRITE names, if it may do so.
+fn remote(hca: &Hca, flow: &Flow, repr: &Repr, access: Access) -> Result<Remote, Refusal> {
+    let reth = repr.ext.reth.ok_or(Refusal::Invalid(Counter::RespBadOpcodeSequence))?;
+    let user = key_user(hca, flow, repr)?;
+    let memory = Remote { user, va: reth.vaddr, rkey: reth.rkey, len: u64::from(reth.dma_len) };
+    data::check(hca, user, memory.rkey, memory.va, memory.len, access)
+        .map_err(|_| Refusal::Access(Counter::RespRemoteAccessErrors))?;
+    Ok(memory)
+}
+
 /// SEND with invalidate: the key must be the QP's to use, and one that the other side may invalidate.
 fn invalidate(hca: &mut Hca, flow: &Flow, rkey: u32) -> Result<(), Refusal> {
-    let (pd, qpn) = (flow.pd, flow.qpn);
+    let KeyUser { pd, qpn } = flow.user();
     let mkey = hca.mkeys.table.get_mut(&(rkey >> 8)).filter(|mkey| {
         let usable = mkey.key == rkey && !mkey.free && mkey.pd == pd && mkey.qpn.is_none_or(|bound| bound == qpn);
         usable && mkc::EN_RINVAL.is_set(&mkey.raw)
@@ -417,24 +417,23 @@ fn invalidate(hca: &mut Hca, flow: &Flow, rkey: u32) -> Result<(), Refusal> {
 }
 
 fn read(hca: &mut Hca, flow: &mut Flow, repr: &Repr, psn: Psn) -> Result<(), Refusal> {
-    let reth = repr.ext.reth.filter(|_| flow.responder.message.is_none());
-    let reth = reth.ok_or(Refusal::Invalid(Counter::RespBadOpcodeSequence))?;
+    if flow.responder.message.is_some() {
+        return Err(Refusal::Invalid(Counter::RespBadOpcodeSequence));
+    }
     if !flow.remote_read {
         return Err(Refusal::Invalid(Counter::RespNotAllowed));
     }
     if flow.responder.pending(false) >= flow.max_dest_rd_atomic {
         return Err(Refusal::Invalid(Counter::RespTooManyReads));
     }
-    let len = u64::from(reth.dma_len);
-    data::check(hca, flow.user(), reth.rkey, reth.vaddr, len, Access::REMOTE_READ)
-        .map_err(|_| Refusal::Access(Counter::RespRemoteAccessErrors))?;
+    let memory = remote(hca, flow, repr, Access::REMOTE_READ)?;
     hca.transport.counters.count(Counter::RxReadRequests);
-    let packets = flow.packets(len);
+    let packets = flow.packets(memory.len);
     let responder = &mut flow.responder;
     responder.skip(packets);
     responder.msn = responder.msn.plus(1);
     let msn = responder.msn;
-    responder.answers.push_back(Answer::Read { psn, va: reth.vaddr, rkey: reth.rkey, len, at: 0, msn, again: false });
+    responder.answers.push_back(Answer::Read { psn, memory, at: 0, msn, again: false });
     Ok(())
 }
 
@@ -457,7 +456,7 @@ fn atomic(
     if atomic.vaddr % 8 != 0 {
         return Err(Refusal::Invalid(Counter::RespMisalignedAtomic));
     }
-    let (user, va, rkey) = (flow.user(), atomic.vaddr, atomic.rkey);
+    let (user, va, rkey) = (key_user(hca, flow, repr)?, atomic.vaddr, atomic.rkey);
     let refused = |fault| match fault {
         DataFault::Key(_) => Refusal::Access(Counter::RespRemoteAccessErrors),
         _ => Refusal::Operational,

@@ -81,13 +81,13 @@ fn change(hca: &mut Hca, bus: &mut dyn Bus, flow: &Flow, wqe: &Wqe) -> Result<()
         mkc::LENGTH64.set(&mut raw, mkc::LENGTH64.get(context));
     }
     let octowords = u32::from(control.klm_octowords.get());
-    if octowords > mkey.octowords {
+    let offset = u64::from(control.translation_offset_47_16.get()) << 16 | u64::from(control.translation_offset.get());
+    let offset = if control.flags & umr::TRANSLATION_OFFSET_EN != 0 { offset } else { 0 };
+    // A list is padded to 64 bytes (Linux: mlx5r_umr_get_xlt_octo).
+    if offset + u64::from(octowords) > u64::from(mkey.octowords).next_multiple_of(mkc::mtt::ALIGN as u64 / 16) {
         return Err(refused("more translation than the key has room for"));
     }
-    if control.translation_offset.get() != 0 || control.translation_offset_47_16.get() != 0 {
-        return Err(malformed("a translation offset is not supported"));
-    }
-    let entries = match (octowords, control.flags & umr::INLINE != 0) {
+    let mut entries = match (octowords, control.flags & umr::INLINE != 0) {
         (0, _) => Vec::new(),
         (_, true) => {
             let entries = rest.get(..octowords as usize * 16);
@@ -95,7 +95,12 @@ fn change(hca: &mut Hca, bus: &mut dyn Bus, flow: &Flow, wqe: &Wqe) -> Result<()
         }
         (_, false) => pointed_to(hca, bus, flow, rest, octowords)?,
     };
-    let changed = rebuild(hca, &mkey, raw, &entries)?;
+    // What is behind the key's room has to be padding.
+    let room = u64::from(mkey.octowords).saturating_sub(offset).min(entries.len() as u64 / 16) as usize * 16;
+    if entries.split_off(room).iter().any(|byte| *byte != 0) {
+        return Err(refused("more translation than the key has room for"));
+    }
+    let changed = rebuild(hca, &mkey, raw, offset as usize * 16, &entries)?;
     hca.mkeys.table.insert(index, changed);
     Ok(())
 }
@@ -134,13 +139,22 @@ fn pointed_to(hca: &mut Hca, bus: &mut dyn Bus, flow: &Flow, rest: &[u8], octowo
         return Err(malformed("the translation's data segment is too short"));
     }
     let (key, va) = (seg.lkey.get(), seg.addr.get());
-    data::read(hca, bus, flow.user(), key, va, Access::LOCAL_READ, &mut entries)
+    // The driver's own UMR QP is in no protection domain, and its list is behind a key that is in one (Linux:
+    // mlx5_ib create_kernel_qp, mlx5r_umr_create_xlt).
+    let mut user = flow.user();
+    if flow.service == Service::Umr
+        && let Some(mkey) = hca.mkeys.table.get(&(key >> 8))
+    {
+        user.pd = mkey.pd;
+    }
+    data::read(hca, bus, user, key, va, Access::LOCAL_READ, &mut entries)
         .map_err(|_| (Syndrome::LocalProtection, "the translation cannot be read"))?;
     Ok(entries)
 }
 
-/// The key with a new context and, if it is not empty, a new translation.
-fn rebuild(hca: &Hca, old: &Mkey, raw: [u8; mkc::SIZE], entries: &[u8]) -> Result<Mkey, Failure> {
+/// The key with a new context and, from byte `at` of its translation on, new entries. While it is free its pages need
+/// not suit the region.
+fn rebuild(hca: &Hca, old: &Mkey, raw: [u8; mkc::SIZE], at: usize, entries: &[u8]) -> Result<Mkey, Failure> {
     let pd = mkc::PD.get(&raw);
     if !hca.pds.contains_key(&pd) {
         return Err(refused("there is no such protection domain"));
@@ -151,11 +165,19 @@ fn rebuild(hca: &Hca, old: &Mkey, raw: [u8; mkc::SIZE], entries: &[u8]) -> Resul
     }
     let translation = match &old.translation {
         kept if entries.is_empty() => kept.clone(),
-        Translation::Pages { .. } => {
+        Translation::Pages { pages, .. } => {
             let log_page = mkc::LOG_PAGE_SIZE.get(&raw);
-            mr::pages(&hca.pages, log_page, start, len, entries)
-                .map_err(|_| refused("the pages do not suit the region"))?
+            let mut pages = pages.clone();
+            pages.resize(pages.len().max((at + entries.len()) / 8), mr::ABSENT);
+            pages[at / 8..].iter_mut().zip(mr::page_entries(entries)).for_each(|(page, new)| *page = new);
+            if mkc::FREE.is_set(&raw) {
+                Translation::Pages { pages, log_page }
+            } else {
+                mr::pages(&hca.pages, log_page, start, len, pages)
+                    .map_err(|_| refused("the pages do not suit the region"))?
+            }
         }
+        Translation::Keys(_) if at != 0 => return Err(malformed("a list of keys is written as a whole")),
         Translation::Keys(_) => Translation::Keys(mr::klms(entries)),
         Translation::Physical | Translation::Null => return Err(refused("the key has no translation")),
     };

@@ -357,6 +357,8 @@ impl Host {
             state: QpState::Reset,
             service: setup.service,
             receive_from: setup.receive_from,
+            dbr,
+            umems: [None; 2],
             ctx,
             created: ctx,
             sq: SendQueue { blocks: SQ, memory: sq_memory, ..Default::default() },

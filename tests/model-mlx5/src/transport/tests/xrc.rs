@@ -43,9 +43,9 @@ fn the_sender_chooses_the_queue() {
     for srqn in srqns {
         w.hosts[0].post_send(A, SEND, SIGNALED, 0, &[xrc_seg(srqn), data_seg(DATA, 2500, KEY)].concat());
     }
-    let write = [xrc_seg(0), raddr_seg(DATA + 0x1_0000, KEY), data_seg(DATA, 2500, KEY)].concat();
+    let write = [xrc_seg(srqns[0]), raddr_seg(DATA + 0x1_0000, KEY), data_seg(DATA, 2500, KEY)].concat();
     w.hosts[0].post_send(A, WRITE, SIGNALED, 0, &write);
-    let read = [xrc_seg(0), raddr_seg(DATA + 0x1_0000, KEY), data_seg(DATA + 0x8000, 2500, KEY)].concat();
+    let read = [xrc_seg(srqns[0]), raddr_seg(DATA + 0x1_0000, KEY), data_seg(DATA + 0x8000, 2500, KEY)].concat();
     w.hosts[0].post_send(A, READ, SIGNALED, 0, &read);
     w.run();
     w.assert_clean();
