@@ -24,7 +24,7 @@ verdict() {
 
 # alone NAME COMMAND: the command ends with 0.
 alone() {
-  SERVER=$SERVER CLIENT=$CLIENT CARDS=$CARDS timeout 120 bash -c "$2" >/tmp/alone 2>&1
+  SERVER=$SERVER CLIENT=$CLIENT timeout 120 bash -c "$2" >/tmp/alone 2>&1
   verdict "$1" $? /tmp/alone
 }
 

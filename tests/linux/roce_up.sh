@@ -9,4 +9,4 @@ for _ in $(seq 100); do
   sleep 0.1
 done
 GID=1
-CARDS='mlx5_0 mlx5_1 1'
+export GID_INDEX=1

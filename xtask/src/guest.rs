@@ -39,10 +39,14 @@ const PACKAGES: &[&str] = &[
     "perftest",
     "rdmacm-utils",
     "python3-pyverbs",
+    "python3-scapy",
 ];
 
 /// Kernel modules that reach the root.
 const BOOT_MODULES: &[&str] = &["virtio_pci", "virtio_blk", "squashfs", "overlay"];
+
+/// rdma-core's own tests, which Debian files under documentation; they move to `/opt/rdma-core`.
+const TESTS: &str = "usr/share/doc/rdma-core/tests";
 
 /// What no test uses, and much of the packages' size.
 const UNUSED: &[&str] = &[
@@ -89,7 +93,7 @@ impl Guest {
     /// The guest of a Debian suite; builds it where it was not built before.
     pub fn build(workspace: &Workspace, shell: &Shell, suite: Suite) -> Result<Self> {
         let folder = workspace.tools().join(format!("guest-{}", suite.name()));
-        let stamp = format!("{PACKAGES:?} {UNUSED:?} {BOOT_MODULES:?} {INIT} {INITRAMFS}");
+        let stamp = format!("{PACKAGES:?} {TESTS} {UNUSED:?} {BOOT_MODULES:?} {INIT} {INITRAMFS}");
         once(&folder, &stamp, |partial| {
             let root = Root(partial.join("root"));
             fs::create_dir(&root.0)?;
@@ -125,6 +129,8 @@ impl Guest {
         let version = kernels.next().context("no kernel in the guest")??.file_name().to_string_lossy().into_owned();
         let modules = format!("lib/modules/{version}");
         fs::copy(root.join(&format!("boot/vmlinuz-{version}")), self.kernel())?;
+        fs::create_dir_all(root.join("opt/rdma-core"))?;
+        fs::rename(root.join(TESTS), root.join("opt/rdma-core/tests")).context("python3-pyverbs without its tests")?;
         for path in UNUSED {
             let path = root.join(&path.replace("MODULES", &modules));
             if path.exists() {

@@ -190,11 +190,13 @@ fn kill(
     loop {
         match lines.recv_timeout(Duration::from_secs(options.limit)).context("a guest to be killed says nothing")? {
             (_, Said::Line(line)) if line == "guest: ready" => machine.stdin.write_all(b"\n")?,
-            (_, Said::Line(line)) if line == "guest: kill me" => return Ok(()),
+            (_, Said::Line(line)) if line == "guest: kill me" => break,
             (_, Said::Line(line)) => shell.note(&line),
             (_, Said::End) => bail!("a guest ended before it was killed\n{}", consoles(folder, 1)),
         }
     }
+    drop(machine);
+    model.map_or(Ok(()), Model::forgets)
 }
 
 /// What a machine tells us.
@@ -446,6 +448,17 @@ impl Model {
     pub fn sockets_of(&self, guest: u8) -> &[PathBuf] {
         let first = usize::from(guest - 1) * self.cards_each;
         self.sockets.get(first..first + self.cards_each).unwrap_or_default()
+    }
+
+    /// Waits until the model has let go of the memory of guests that are gone.
+    fn forgets(&self) -> Result<()> {
+        let maps = format!("/proc/{}/maps", self.child.0.id());
+        let started = Instant::now();
+        while fs::read_to_string(&maps)?.contains("/memfd:") {
+            ensure!(started.elapsed() < MODEL_LIMIT, "the model keeps the memory of a guest that is gone");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        Ok(())
     }
 
     fn said(&self) -> String {

@@ -77,6 +77,8 @@ const GROUPS: &[Group] = &[
     ("linux-ib-damage", Qemu, linux::ib_damage),
     ("linux-wire", Qemu, linux::wire),
     ("linux-ib-lifecycle", Qemu, linux::ib_lifecycle),
+    ("linux-ib-umr", Qemu, linux::ib_umr),
+    ("linux-ib-vfio", Qemu, linux::ib_vfio),
     ("linux-roce-6.1", Qemu, linux::roce_old_kernel),
     ("linux-roce", Qemu, linux::roce),
     ("linux-roce-two-guests", Qemu, linux::roce_two_guests),

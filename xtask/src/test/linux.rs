@@ -85,7 +85,7 @@ pub fn ethernet_old_kernel_iommu(bench: &Bench) -> Result<Tally> {
 /// Cards whose guests are killed or reboot in the middle of their traffic, and drivers that come and go.
 pub fn ib_lifecycle(bench: &Bench) -> Result<Tally> {
     let killed = vec![". ./lib.sh; busy; echo guest: kill me; wait".to_owned()];
-    let options = Options { hcas: 2, reboot: true, killed, ..Options::default() };
+    let options = Options { hcas: 2, iommu: true, reboot: true, killed, ..Options::default() };
     linux_cases::run(bench, "lifecycle.sh", options)
 }
 
@@ -103,6 +103,19 @@ pub fn roce_data(bench: &Bench) -> Result<Tally> {
 pub fn ib_damage(bench: &Bench) -> Result<Tally> {
     let model_arguments = ["--fault", "damage=1"].map(String::from).to_vec();
     linux_cases::run(bench, "damage.sh", Options { hcas: 2, model_arguments, ..Options::default() })
+}
+
+/// rdma-core's own VFIO provider on a card behind an IOMMU, without any kernel driver.
+pub fn ib_vfio(bench: &Bench) -> Result<Tally> {
+    // The second card is the other end of the cable: the first one's queue pairs talk to each other.
+    let modules = Some("vfio_pci vfio_iommu_type1".into());
+    linux_cases::run_idle(bench, "ib_vfio.sh", Options { hcas: 2, iommu: true, modules, ..Options::default() })
+}
+
+/// Linux registers its users' memory by UMR.
+pub fn ib_umr(bench: &Bench) -> Result<Tally> {
+    let model_arguments = vec!["--umr".into()];
+    linux_cases::run(bench, "ib_umr.sh", Options { hcas: 2, model_arguments, ..Options::default() })
 }
 
 /// Against Linux's RoCE in software.
