@@ -119,6 +119,8 @@ pub struct Outcome {
     pub output: Vec<String>,
     /// How the model ended, and what it said; none without cards.
     pub model: Option<(ExitStatus, String)>,
+    /// When the guests were started.
+    pub booted: Instant,
 }
 
 pub fn main(options: &Options) -> Result<ExitCode> {
@@ -159,6 +161,7 @@ pub fn run(
     shell.note("booting");
     let (sender, lines) = mpsc::channel();
     let mut machines = Vec::new();
+    let booted = Instant::now();
     for number in 1..=options.guests {
         let sockets = model.as_ref().map_or(&[][..], |model| model.sockets_of(number));
         let command = machine(&qemu, &guest, options, number, sockets, &folder.0)?;
@@ -172,7 +175,7 @@ pub fn run(
         machine.wait()?;
     }
     let model = model.take().map(Model::finish).transpose()?;
-    Ok(Outcome { statuses, output, model })
+    Ok(Outcome { statuses, output, model, booted })
 }
 
 /// Boots a guest, and kills its QEMU when the guest asks for it.

@@ -45,10 +45,11 @@ pub fn run(workspace: &Workspace, shell: &Shell, linux: &linux::Options, images:
     let build =
         |o: &qemu::Options| image::build(workspace, shell, &o.images[0], Build { debug: o.debug, ..Build::default() });
     let kernels = images.iter().map(build).collect::<Result<Vec<PathBuf>>>()?;
+    let qemu = tools::qemu(workspace, shell)?;
     let folder = RunFolder::new()?;
     let model = Model::serve(workspace, shell, linux.link, (2, 1), &linux.model_arguments, &folder.0)?;
     let (sender, lines) = mpsc::channel();
-    let command = linux::machine(&tools::qemu(workspace, shell)?, &guest, linux, 1, model.sockets_of(1), &folder.0)?;
+    let command = linux::machine(&qemu, &guest, linux, 1, model.sockets_of(1), &folder.0)?;
     let mut guest = Machine::start(shell, command, LINUX, &sender)?;
 
     // The image that runs; and the case that the guest is at, whose image waits while the one before still ends.
@@ -61,7 +62,7 @@ pub fn run(workspace: &Workspace, shell: &Shell, linux: &linux::Options, images:
     while !(over && running.is_none()) {
         if waiting && running.is_none() {
             let options = images.get(at).context("the guest asks for an image that there is none of")?;
-            let mut command = qemu::machine(workspace, shell, options, model.sockets_of(2))?;
+            let mut command = qemu::machine(&qemu, options, model.sockets_of(2))?;
             command.arg("-kernel").arg(&kernels[at]).arg("-append").arg(options.arguments.join(" "));
             running = Some(Machine::start(shell, command, LINUX + 1 + at, &sender)?);
             waiting = false;

@@ -6,7 +6,7 @@
 use crate::image::{self, Build};
 use crate::linux::{Link, Model, RunFolder, Stopped};
 use crate::shell::{Shell, each_line};
-use crate::tools;
+use crate::tools::{self, Tool};
 use crate::workspace::Workspace;
 use anyhow::{Context, Result, bail, ensure};
 use std::fmt;
@@ -160,6 +160,8 @@ pub struct Outcome {
     pub output: Vec<String>,
     /// How the model ended, and what it said; none without HCAs.
     pub model: Option<(ExitStatus, String)>,
+    /// When the images were booted.
+    pub booted: Instant,
 }
 
 impl Outcome {
@@ -217,6 +219,7 @@ pub fn run(
 ) -> Result<Outcome> {
     let build = |name: &String| image::build(workspace, shell, name, Build { debug: options.debug, strip: false });
     let images = options.images.iter().map(build).collect::<Result<Vec<PathBuf>>>()?;
+    let qemu = tool(workspace, shell, options)?;
     let folder = RunFolder::new()?;
     let mut model = None;
     if !options.no_hca {
@@ -226,10 +229,11 @@ pub fn run(
     }
 
     let (sender, lines) = mpsc::channel();
+    let booted = Instant::now();
     let (mut machines, mut inputs): (Vec<Stopped>, Vec<ChildStdin>) = (vec![], vec![]);
     for (number, image) in images.iter().enumerate() {
         let sockets = model.as_ref().map_or(&[][..], |model| model.sockets_of(number as u8 + 1));
-        let mut command = machine(workspace, shell, options, sockets)?;
+        let mut command = machine(&qemu, options, sockets)?;
         let mut arguments = options.arguments.clone();
         if number == 1 {
             arguments.extend(options.second.iter().cloned());
@@ -250,16 +254,15 @@ pub fn run(
 
     let mut output = vec![String::new(); machines.len()];
     let mut ends = vec![None; machines.len()];
-    let started = Instant::now();
     let limit = Duration::from_secs(options.limit);
     // An image that failed leaves the other one waiting for it.
     while ends.iter().any(Option::is_none) && !ends.iter().flatten().any(|end| *end != End::Status(0)) {
-        let (number, line) = match lines.recv_timeout(limit.saturating_sub(started.elapsed())) {
+        let (number, line) = match lines.recv_timeout(limit.saturating_sub(booted.elapsed())) {
             Ok(message) => message,
             Err(RecvTimeoutError::Disconnected) => break,
             Err(RecvTimeoutError::Timeout) => {
                 let ends = vec![End::Stopped; machines.len()];
-                bail!("no end after {} s\n{}", options.limit, Outcome { ends, output, model: None }.said())
+                bail!("no end after {} s\n{}", options.limit, Outcome { ends, output, model: None, booted }.said())
             }
         };
         let Some(line) = line else {
@@ -284,15 +287,19 @@ pub fn run(
         output[number] += &line.map_or(String::new(), |line| format!("{line}\n"));
     }
     let ends = ends.into_iter().map(|end| end.unwrap_or(End::Stopped)).collect();
-    Ok(Outcome { ends, output, model: model.map(Model::finish).transpose()? })
+    Ok(Outcome { ends, output, model: model.map(Model::finish).transpose()?, booted })
+}
+
+/// The QEMU that the options name.
+pub fn tool(workspace: &Workspace, shell: &Shell, options: &Options) -> Result<Tool> {
+    match options.version {
+        Version::Current => tools::qemu(workspace, shell),
+        Version::Old => tools::qemu_7_2(workspace, shell),
+    }
 }
 
 /// QEMU's command line, but for the image.
-pub fn machine(workspace: &Workspace, shell: &Shell, options: &Options, sockets: &[PathBuf]) -> Result<Command> {
-    let qemu = match options.version {
-        Version::Current => tools::qemu(workspace, shell)?,
-        Version::Old => tools::qemu_7_2(workspace, shell)?,
-    };
+pub fn machine(qemu: &Tool, options: &Options, sockets: &[PathBuf]) -> Result<Command> {
     let memory = options.memory;
     let mut command = qemu.command()?;
     command.args(["-nodefaults", "-display", "none", "-no-reboot", "-monitor", "none", "-serial", "stdio"]);

@@ -67,6 +67,7 @@ const GROUPS: &[Group] = &[
     ("image-ends", Qemu, image::ends),
     ("image-icount", Qemu, image::icount),
     ("image-pingpong", Qemu, image::ping_pong),
+    ("image-boot-time", Qemu, image::boot_time),
     ("image-linux", Qemu, image::linux),
     ("linux-boot", Qemu, linux::boot),
     ("linux-ib-6.1", Qemu, linux::ib_old_kernel),

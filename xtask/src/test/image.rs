@@ -7,6 +7,7 @@ use crate::mixed;
 use crate::qemu::{self, End, Firmware, Options, Outcome, Version};
 use anyhow::{Context, Result, anyhow, ensure};
 use std::fs;
+use std::time::Instant;
 
 /// The largest a ping-pong with driver and HAL may be, without symbols.
 const LARGEST: u64 = 160 * 1024;
@@ -361,4 +362,48 @@ fn mixed(bench: &Bench, link: Link) -> Result<Tally> {
         ))
     });
     Ok(tally)
+}
+
+/// How much sooner than Linux an image has to have sent its first message.
+const SOONER: u32 = 20;
+
+/// From QEMU's start until a ping-pong of one message is through: two images, against two Linux guests.
+pub fn boot_time(bench: &Bench) -> Result<Tally> {
+    let arguments = ["-n", "1"].map(String::from).into();
+    let options = Options { arguments, ..Options::of(&["img_rc_pingpong", "img_rc_pingpong"]) };
+    let mut images = vec![];
+    for _ in 0..3 {
+        let mut first = None;
+        let outcome = qemu::run(bench.workspace, &bench.shell, &options, |_, line| note_first(line, &mut first))?;
+        outcome.check()?;
+        images.push(first.context("the images have not played")? - outcome.booted);
+    }
+    images.sort();
+    // The median: a busy host delays a short run by more than a long one.
+    let image = images[1];
+
+    let mut first = None;
+    let command = "until ibv_devinfo | grep -q PORT_ACTIVE; do sleep 0.1; done; \
+                   [ $GUEST = 1 ] && exec ibv_rc_pingpong -n 1; \
+                   until ibv_rc_pingpong -n 1 $PEER; do sleep 0.1; done";
+    let options = linux::Options { guests: 2, command: vec![command.into()], ..linux::Options::default() };
+    let outcome = linux::run(bench.workspace, &bench.shell, &options, |_, line| note_first(line, &mut first))?;
+    ensure!(outcome.statuses == [0, 0], "Linux has not played: {:?}", outcome.output);
+    let linux = first.context("Linux has not played")? - outcome.booted;
+
+    let mut tally = Tally::default();
+    let seconds = [image, linux].map(|time| time.as_secs_f64());
+    let sooner = seconds[1] / seconds[0];
+    let figures =
+        format!("first message {:.2} s after QEMU's start, with Linux {:.2} s: {sooner:.0} x", seconds[0], seconds[1]);
+    tally.count(if sooner >= SOONER.into() { Ok(()) } else { Err(anyhow!("{figures}")) });
+    tally.notes.push(figures);
+    Ok(tally)
+}
+
+/// Takes the time of the line that ends a ping-pong of one message.
+fn note_first(line: &str, first: &mut Option<Instant>) {
+    if line.starts_with("1 iters in ") {
+        first.get_or_insert_with(Instant::now);
+    }
 }
