@@ -319,10 +319,10 @@ pub fn machine(
     command.args(["-machine", "q35,memory-backend=memory", "-monitor", "none"]);
     command.arg("-serial").arg(format!("file:{}", folder.join(format!("console{number}")).display()));
     command.args(["-serial", "stdio"]);
-    // A busy host may starve the kernel's test of its timer, and behind an IOMMU Linux panics over that.
-    let iommu = if options.iommu { " intel_iommu=on no_timer_check" } else { "" };
+    let iommu = if options.iommu { " intel_iommu=on" } else { "" };
     command.arg("-kernel").arg(guest.kernel()).arg("-initrd").arg(guest.initramfs());
-    command.args(["-append", &format!("console=ttyS0 quiet panic=-1{iommu}")]);
+    // A busy host may starve the kernel's test of its timer, and Linux panics over that.
+    command.args(["-append", &format!("console=ttyS0 quiet panic=-1 no_timer_check{iommu}")]);
     for drive in [guest.root(), job] {
         command.arg("-drive").arg(format!("file={},if=virtio,format=raw,readonly=on", drive.display()));
     }
