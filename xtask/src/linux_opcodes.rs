@@ -51,6 +51,7 @@ pub fn run(bench: &Bench, kept: &Path, today: &str, commit: &str) -> Result<bool
             let lines: Vec<String> =
                 noticed.iter().map(|((job, command), by)| format!("{job}\t{command}\t{by}")).collect();
             fs::write(kept, lines.join("\n"))?;
+            write(bench, &noticed, today, commit)?;
         }
         bar.finish_and_clear();
     }
@@ -93,9 +94,10 @@ fn who_notices(bench: &Bench, job: &str, link: Link, opcode: &str) -> String {
 
 fn write(bench: &Bench, noticed: &BTreeMap<(String, String), String>, today: &str, commit: &str) -> Result<bool> {
     let mut text = format!(
-        "# Who notices a command without effect\n\nWritten by `cargo xtask soak` on {today}, at commit {commit}. Each command that \
+        "# Who notices a command without effect\n\nWritten by `cargo xtask soak` on {today}, at commit {commit}. Each of these {} commands that \
          Linux 6.12 issues in a job of `tests/linux` was answered with success and zeros, and nothing was done; the first \
-         complaint of a tool, the kernel or the model is shown.\n\n| job | command | noticed by |\n|---|---|---|\n"
+         complaint of a tool, the kernel or the model is shown.\n\n| job | command | noticed by |\n|---|---|---|\n",
+        noticed.len()
     );
     let mut all = true;
     for ((job, command), by) in noticed {

@@ -15,6 +15,7 @@ mod judges;
 mod linux;
 mod linux_cases;
 mod linux_opcodes;
+mod linux_speed;
 mod mixed;
 mod qemu;
 mod shell;
@@ -40,6 +41,8 @@ enum Command {
     Bench(bench::Args),
     /// Run a command in Linux guests with modelled cards
     Linux(linux::Options),
+    /// Measure the modelled card under QEMU, beside Linux's RoCE in software
+    LinuxSpeed,
     /// Build a program that is a machine of its own, and print where it is
     Image(image::Args),
     /// Boot one image, or two against each other, with modelled cards
@@ -54,6 +57,7 @@ fn main() -> ExitCode {
         Command::Soak(args) => soak::main(&args),
         Command::Bench(args) => bench::main(&args),
         Command::Linux(options) => linux::main(&options),
+        Command::LinuxSpeed => linux_speed::main(),
         Command::Image(args) => image::main(&args),
         Command::Qemu(options) => qemu::main(&options),
         Command::Tool(args) => tools::main(&args),
