@@ -83,7 +83,7 @@ impl Consumer {
 }
 
 #[cfg(test)]
-mod explore;
+mod explore_tests;
 
 #[cfg(test)]
 mod tests {

@@ -140,7 +140,7 @@ impl SrqPoster {
 }
 
 #[cfg(test)]
-mod explore;
+mod explore_tests;
 
 #[cfg(test)]
 mod tests {

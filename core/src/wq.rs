@@ -273,7 +273,7 @@ impl RecvQueue {
 }
 
 #[cfg(test)]
-mod explore;
+mod explore_tests;
 
 #[cfg(test)]
 mod tests {
