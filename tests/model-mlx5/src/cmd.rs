@@ -1,6 +1,6 @@
 //! The command queue: entries, mailbox chains, tokens, signatures, delivery statuses, and the events of commands done.
 //!
-//! PRM: "Command Interface". What a command does is elsewhere; see [`command`](crate::command).
+//! PRM: "Command Interface". What a command does is elsewhere; see [`command`].
 
 use std::time::Duration;
 

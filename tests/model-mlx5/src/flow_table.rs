@@ -1,6 +1,6 @@
 //! Flow tables of what the NIC receives: CREATE_FLOW_TABLE, DESTROY_FLOW_TABLE, QUERY_FLOW_TABLE, MODIFY_FLOW_TABLE,
 //! SET_FLOW_TABLE_ROOT. Their groups and entries are in [`flow_group`](crate::flow_group) and
-//! [`flow_entry`](crate::flow_entry); [`ethernet`](crate::ethernet) walks through them.
+//! [`flow_entry`](crate::flow_entry); [`ethernet`] walks through them.
 
 use std::collections::BTreeMap;
 

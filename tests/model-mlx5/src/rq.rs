@@ -1,4 +1,4 @@
-//! Receive queues of the raw packet path: CREATE_RQ, MODIFY_RQ, QUERY_RQ, DESTROY_RQ. [`ethernet`](crate::ethernet)
+//! Receive queues of the raw packet path: CREATE_RQ, MODIFY_RQ, QUERY_RQ, DESTROY_RQ. [`ethernet`]
 //! fills what is posted there.
 
 use std::collections::BTreeMap;

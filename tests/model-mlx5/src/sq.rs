@@ -1,4 +1,4 @@
-//! Send queues of the raw packet path: CREATE_SQ, MODIFY_SQ, QUERY_SQ, DESTROY_SQ. [`ethernet`](crate::ethernet)
+//! Send queues of the raw packet path: CREATE_SQ, MODIFY_SQ, QUERY_SQ, DESTROY_SQ. [`ethernet`]
 //! executes what is posted there.
 
 use std::collections::BTreeMap;
