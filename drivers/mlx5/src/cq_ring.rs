@@ -480,3 +480,7 @@ impl CqRing {
         true
     }
 }
+
+#[cfg(test)]
+#[path = "cq_ring_tests.rs"]
+mod tests;
