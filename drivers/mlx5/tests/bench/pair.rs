@@ -97,7 +97,10 @@ pub const CAP: QpCap = QpCap { max_send_wr: 16, max_recv_wr: 16, max_send_sge: 2
 
 impl Pair {
     pub fn new(link: Link, seed: u64) -> Self {
-        let world = World::new(seed);
+        Self::in_world(World::new(seed), link)
+    }
+
+    pub fn in_world(world: World, link: Link) -> Self {
         let (a, b) = (Node::new(&world, link, 0), Node::new(&world, link, 1));
         a.ready(0);
         b.ready(1);
