@@ -53,3 +53,15 @@ export -f killed
 alone killed_1 killed
 alone killed_2 killed
 alone killed_3 killed
+
+alone hal_conformance './vfio_hal $two'
+# The way back, as docs/vfio.md has it.
+given_back() {
+  echo >"/sys/bus/pci/devices/$one/driver_override"
+  echo "$one" >/sys/bus/pci/drivers/vfio-pci/unbind
+  modprobe -a mlx5_ib ib_uverbs
+  echo "$one" >/sys/bus/pci/drivers_probe
+  until ibv_devinfo | grep PORT_ACTIVE; do sleep 0.1; done
+}
+export -f given_back
+alone given_back given_back

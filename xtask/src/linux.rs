@@ -319,10 +319,12 @@ pub fn machine(
     command.args(["-machine", "q35,memory-backend=memory", "-monitor", "none"]);
     command.arg("-serial").arg(format!("file:{}", folder.join(format!("console{number}")).display()));
     command.args(["-serial", "stdio"]);
+    // A busy host starves a guest for seconds. Its kernel must neither complain of that nor, behind an IOMMU, panic
+    // because its test of the timer took too long.
+    let patience = "no_timer_check nowatchdog rcupdate.rcu_cpu_stall_suppress=1";
     let iommu = if options.iommu { " intel_iommu=on" } else { "" };
     command.arg("-kernel").arg(guest.kernel()).arg("-initrd").arg(guest.initramfs());
-    // A busy host may starve the kernel's test of its timer, and Linux panics over that.
-    command.args(["-append", &format!("console=ttyS0 quiet panic=-1 no_timer_check{iommu}")]);
+    command.args(["-append", &format!("console=ttyS0 quiet panic=-1 {patience}{iommu}")]);
     for drive in [guest.root(), job] {
         command.arg("-drive").arg(format!("file={},if=virtio,format=raw,readonly=on", drive.display()));
     }
