@@ -9,7 +9,7 @@ use crate::{
     address::Address,
     devinfo,
     endpoint::{self, Endpoint, MAX_QP, Progress},
-    options::{Options, Program, USAGE},
+    options::{Options, Program},
     report,
 };
 use bareverbs::{Destroy, Device, Error, RawMemory};
@@ -90,12 +90,13 @@ fn main(
     let options = match Options::parse(program, machine.arguments()) {
         Ok(options) => options,
         Err(e) => {
-            println!("{}: {e}\n{USAGE}", program.name());
+            println!("{}: {e}", program.name());
             return 2;
         }
     };
     if options.help {
-        println!("{} [options] [host]\n{USAGE}", program.name());
+        // The text would be a hundredth of the image.
+        println!("the options are those of `cargo run --bin {} -- --help`", program.name());
         return 0;
     }
     match open(machine, &options).and_then(|(device, at)| {
