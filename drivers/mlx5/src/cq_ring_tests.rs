@@ -469,3 +469,23 @@ fn case_04_unpolled_entries_move_to_the_new_ring() {
     assert_eq!(ids, [100, 101, 102, 103, 104, 105, 200, 201]);
     assert_eq!((rig.poll(16), rig.told()), (Ok(vec![]), 19));
 }
+
+#[test]
+fn case_02_a_fresh_ring_is_empty_whatever_its_memory_held() {
+    let random = |n: usize| (n as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29) as u8;
+    let patterns: [&dyn Fn(usize) -> u8; 3] = [&|_| 0, &|_| 0xff, &random];
+    for pattern in patterns {
+        for (log, log_stride) in [(0, 6), (3, 6), (5, 7)] {
+            let mut memory: Vec<u8> = (0..1 << (log + log_stride)).map(pattern).collect();
+            // SAFETY: the vector has that many entries and outlives the ring.
+            let ring = unsafe { Ring::new(NonNull::new(memory.as_mut_ptr()).unwrap(), log, log_stride) };
+            ring.invalidate();
+            // In either lap.
+            for index in 0..2 << log {
+                let at = Consumer::at(log, index);
+                assert!(!ring.is_new(at), "entry {index} of 2^{log}");
+                assert_eq!(ring.entry(at).opcode(), opcode::INVALID);
+            }
+        }
+    }
+}
