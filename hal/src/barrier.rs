@@ -5,7 +5,7 @@
 //! an observer in the outer shareable domain, which Rust's fences (inner shareable) do not order, so the instructions
 //! stand here themselves. Other architectures get the strongest fence Rust has and must check it against their manual.
 //!
-//! Write-combined registers (BlueFlame) are weakly ordered even on x86: [`mmio_wmb`] is `sfence` there.
+//! Write-combined registers (BlueFlame) are weakly ordered even on x86: [`wc_wmb`] is `sfence` there.
 
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 use core::sync::atomic::fence;
@@ -40,15 +40,13 @@ pub fn dma_rmb() {
     fence(core::sync::atomic::Ordering::Acquire);
 }
 
-/// Stores to DMA memory and registers before it reach the device before register writes after it
-/// (doorbell record before doorbell; one BlueFlame burst before the next).
+/// Stores to DMA memory and registers before it reach the device before uncached register writes after it
+/// (doorbell record before doorbell).
 #[inline(always)]
 pub fn mmio_wmb() {
+    // An uncached store of x86 does not pass older stores (Intel SDM volume 3, "Memory Ordering").
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: SSE is part of x86_64; the instruction only orders stores.
-    unsafe {
-        core::arch::x86_64::_mm_sfence()
-    };
+    compiler_fence(Ordering::Release);
     #[cfg(target_arch = "aarch64")]
     // SAFETY: a barrier instruction touches neither memory nor registers.
     unsafe {
@@ -56,4 +54,17 @@ pub fn mmio_wmb() {
     };
     #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
     fence(core::sync::atomic::Ordering::SeqCst);
+}
+
+/// All stores before it reach the device before all stores after it, those to write-combining windows too: stands
+/// before a BlueFlame burst and behind it.
+#[inline(always)]
+pub fn wc_wmb() {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: SSE is part of x86_64; the instruction only orders stores.
+    unsafe {
+        core::arch::x86_64::_mm_sfence()
+    };
+    #[cfg(not(target_arch = "x86_64"))]
+    mmio_wmb();
 }

@@ -106,4 +106,10 @@ pub unsafe trait Dma: Platform {
     fn mmio_wmb(&self) {
         crate::mmio_wmb();
     }
+
+    /// See [`crate::wc_wmb`].
+    #[inline(always)]
+    fn wc_wmb(&self) {
+        crate::wc_wmb();
+    }
 }

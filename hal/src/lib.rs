@@ -18,7 +18,7 @@ mod pci;
 mod platform;
 mod register;
 
-pub use barrier::{dma_rmb, dma_wmb, mmio_wmb};
+pub use barrier::{dma_rmb, dma_wmb, mmio_wmb, wc_wmb};
 pub use be::Be32;
 pub use dma::{Dma, DmaBuffer, MapAccess, Mapping, PAGE_SIZE, Segment};
 pub use error::HalError;

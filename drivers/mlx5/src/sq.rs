@@ -211,6 +211,7 @@ impl SendRing {
         let [register, ..] = &page.blueflame;
         let [even, odd] = &register.buffers;
         let buffer = if self.turn { odd } else { even };
+        hal.wc_wmb();
         for (n, chunk) in buffer.chunks.iter().take(blocks).enumerate() {
             let at = self.block(self.poster.at(newest.wrapping_add(n as u32)));
             // SAFETY: a block of the ring, which is aligned; nobody writes it now.
@@ -219,7 +220,7 @@ impl SendRing {
         }
         self.turn = !self.turn;
         // The next burst must not mix with this one.
-        hal.mmio_wmb();
+        hal.wc_wmb();
     }
 }
 

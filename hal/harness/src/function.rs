@@ -237,6 +237,11 @@ unsafe impl Dma for Function {
         bareverbs_hal::mmio_wmb();
         self.run(Point::Barrier);
     }
+
+    fn wc_wmb(&self) {
+        bareverbs_hal::wc_wmb();
+        self.run(Point::Barrier);
+    }
 }
 
 // SAFETY: a BAR's address space is reserved until the last clone is gone; every register method calls the model once,

@@ -65,7 +65,7 @@ fn probe(c: &mut ConfigSpace) -> Vec<(usize, u32, u64, u64)> {
 }
 
 #[test]
-fn three_bars_are_found_with_type_size_and_base() {
+fn case_78_three_bars_are_found_with_type_size_and_base() {
     let mut c = space([
         BarKind::Memory64(32 << 20),
         BarKind::None,
