@@ -83,10 +83,13 @@ impl SrqSlots {
     /// the slot is not with the device. `shared` says that other threads post or poll at the same time.
     #[inline(always)]
     pub fn complete(&self, i: u32, shared: bool) -> Option<u64> {
-        if i >= self.len || self.slot(i).next.load(Acquire) != POSTED {
+        if i >= self.len {
             return None;
         }
         let slot = self.slot(i);
+        if slot.next.load(Acquire) != POSTED {
+            return None;
+        }
         let wr_id = slot.wr_id.load(Relaxed);
         let mut top = self.returned.load(Relaxed);
         loop {

@@ -36,9 +36,9 @@ const _: () = {
 impl Words {
     /// A success.
     #[inline(always)]
-    const fn new(wr_id: u64, byte_len: u32, imm: u32, qpn: u32, opcode: WcOpcode, flags: u8) -> Self {
+    const fn new(wr_id: u64, len_imm: (u32, u32), qpns: (u32, u32), opcode: WcOpcode, flags: u8) -> Self {
         let rest = u64::from_ne_bytes([WcStatus::Success as u8, opcode as u8, flags, 0, 0, 0, 0, 0]);
-        Self([wr_id, neighbours(byte_len, imm), neighbours(qpn, 0), 0, rest])
+        Self([wr_id, neighbours(len_imm.0, len_imm.1), neighbours(qpns.0, qpns.1), 0, rest])
     }
 
     #[inline(always)]
@@ -188,14 +188,15 @@ impl Entry {
             WcOpcode::Read => self.byte_cnt(),
             _ => 8,
         };
-        Words::new(wr_id, byte_len, 0, qpn, opcode, 0).write(place);
+        Words::new(wr_id, (byte_len, 0), (qpn, 0), opcode, 0).write(place);
     }
 
     /// A responder's success, of the connected QP `qpn`.
     #[inline(always)]
     pub(crate) fn received(self, place: &mut Completion, wr_id: u64, qpn: u32, kind: &Receive) {
         let imm = self.imm() & kind.imm_mask;
-        Words::new(wr_id, self.byte_cnt(), imm, qpn, kind.opcode, kind.flags).write(place);
+        let src_qp = self.flags_rqpn() & 0xff_ffff;
+        Words::new(wr_id, (self.byte_cnt(), imm), (qpn, src_qp), kind.opcode, kind.flags).write(place);
     }
 
     /// A responder's success, of the datagram QP `qpn`.

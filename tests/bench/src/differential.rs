@@ -364,14 +364,14 @@ fn compare(request: &Request, (mine, completion): &(Reply, Completion), theirs: 
     }
     equal("byte_len", c.byte_len.into(), theirs.byte_len.into())?;
     equal("src_qp", c.src_qp.get().into(), theirs.src_qp.into())?;
-    equal("slid", c.slid.0.into(), theirs.slid.into())?;
-    equal("sl", c.sl.into(), theirs.sl.into())?;
-    equal("dlid_path_bits", c.dlid_path_bits.into(), theirs.dlid_path_bits.into())?;
     let bits = [(WcFlags::WITH_IMM, 2), (WcFlags::WITH_INVALIDATE, 8)];
     for (flag, bit) in bits {
         equal("flags", c.flags.contains(flag).into(), (theirs.wc_flags & bit != 0).into())?;
     }
     if KINDS[request.qp as usize] == QpType::Ud {
+        equal("slid", c.slid.0.into(), theirs.slid.into())?;
+        equal("sl", c.sl.into(), theirs.sl.into())?;
+        equal("dlid_path_bits", c.dlid_path_bits.into(), theirs.dlid_path_bits.into())?;
         equal("GRH", c.flags.contains(WcFlags::GRH).into(), (theirs.wc_flags & 1 != 0).into())?;
     }
     if c.flags.intersects(WcFlags::WITH_IMM | WcFlags::WITH_INVALIDATE) {
