@@ -8,14 +8,14 @@ export S=$($SERVER ls /sys/class/net | grep -v lo) C=$($CLIENT ls /sys/class/net
 # counter NETDEV'S-SIDE NETDEV NAME: a counter of ethtool -S.
 counter() { $1 ethtool -S "$2" | awk -v name="$3:" '$1 == name { print $2 }'; }
 
-# tcp ADDRESS PORT: bytes from client to server, compared.
+# tcp ADDRESS PORT [CONNECTIONS]: bytes from client to server, compared.
 tcp() {
-  $SERVER python3 tcp.py server "$1" "$2" &
+  $SERVER python3 tcp.py server "$1" "$2" "${3:-1}" &
   for _ in $(seq 200); do
     [ -n "$($SERVER ss -Hltn "sport = :$2")" ] && break
     sleep 0.05
   done
-  $CLIENT python3 tcp.py client "$1" "$2" && wait $!
+  $CLIENT python3 tcp.py client "$1" "$2" "${3:-1}" && wait $!
 }
 
 # lost ADDRESS: nobody answers.
@@ -34,7 +34,24 @@ raw() {
   done
   timeout 60 $CLIENT "$@" -F -d mlx5_1 --client -B "$c" -E "$s" && wait $!
 }
-export -f counter tcp lost mtu raw
+
+# udp SECONDS PORT COUNT CLIENT ARGUMENTS: the client's datagrams reach the server.
+udp() {
+  $SERVER python3 udp.py "$1" server 10.0.0.1 "$2" "$3" &
+  for _ in $(seq 200); do
+    [ -n "$($SERVER ss -Hlun "sport = :$2")" ] && break
+    sleep 0.05
+  done
+  $CLIENT python3 udp.py 0 client 10.0.0.1 "$2" "${@:4}" && wait $!
+}
+
+# roce_off: switches RoCE of the server's card off; its new netdev stands outside of all namespaces.
+roce_off() {
+  local device=$($SERVER readlink -f "/sys/class/net/$S/device")
+  device=pci/${device##*/}
+  devlink dev param set "$device" name enable_roce value false cmode driverinit && devlink dev reload "$device"
+}
+export -f counter tcp lost mtu raw udp roce_off
 
 alone ping '$CLIENT ping -c 3 -i 0.2 10.0.0.1'
 alone tcp 'tcp 10.0.0.1 5001'
@@ -66,10 +83,14 @@ alone new_address '$SERVER ip link set $S address 02:00:c9:00:00:aa && $CLIENT i
 alone multicast '$CLIENT ping -c 2 -I $C ff02::1'
 alone down_and_up 'for _ in 1 2 3; do $CLIENT ip link set $C down && $CLIENT ip link set $C up; done; $CLIENT ping -c 3 10.0.0.1'
 
-alone spread 'tcp 10.0.0.1 5005; for i in $(seq 8); do tcp 10.0.0.1 $((5100 + i)) || exit 1; done
-  [ "$(counter "$SERVER" $S rx0_packets)" -gt 500 ] && [ "$(counter "$SERVER" $S rx1_packets)" -gt 500 ]'
+alone spread 'tcp 10.0.0.1 5105 16 && [ "$(counter "$SERVER" $S rx0_packets)" -gt 500 ] && [ "$(counter "$SERVER" $S rx1_packets)" -gt 500 ]'
 alone spread_to_one '$SERVER ethtool -X $S weight 0 1 && before=$(counter "$SERVER" $S rx0_packets) && tcp 10.0.0.1 5006 &&
   [ "$(counter "$SERVER" $S rx0_packets)" -lt $((before + 50)) ]'
+alone spread_by_xor '$SERVER ethtool -X $S equal 2 && $SERVER ethtool -X $S hfunc xor && r0=$(counter "$SERVER" $S rx0_packets) &&
+  r1=$(counter "$SERVER" $S rx1_packets) && tcp 10.0.0.1 5209 4 &&
+  [ "$(counter "$SERVER" $S rx0_packets)" -gt $((r0 + 500)) ] && [ "$(counter "$SERVER" $S rx1_packets)" -gt $((r1 + 500)) ]'
+alone udp_was_cut 'before=$(counter "$CLIENT" $C tx_tso_packets) && udp 10 5008 5 5000 1000 &&
+  [ "$(counter "$CLIENT" $C tx_tso_packets)" -gt "$before" ]'
 alone rule_to_a_queue '$SERVER ethtool -K $S ntuple on && $SERVER ethtool -N $S flow-type tcp4 dst-port 5007 action 0 &&
   before=$(counter "$SERVER" $S rx0_packets) && tcp 10.0.0.1 5007 && [ "$(counter "$SERVER" $S rx0_packets)" -gt $((before + 500)) ]'
 alone rule_that_drops '$SERVER ethtool -N $S flow-type ip4 src-ip 10.0.0.2 l4proto 1 action -1 && lost 10.0.0.1'
@@ -80,3 +101,7 @@ alone raw_packet_bandwidth 'raw raw_ethernet_bw -n 200 -s 1024'
 alone raw_packet_latency 'raw raw_ethernet_lat -n 50 -s 512'
 alone port_counters '$SERVER cat /sys/class/infiniband/mlx5_0/ports/1/counters/symbol_error'
 alone queue_counters '$CLIENT bash -c "cat /sys/class/infiniband/mlx5_1/ports/1/hw_counters/out_of_buffer"'
+
+alone roce_takes_its_port '! udp 2 4791 1 100'
+alone roce_off 'roce_off && S=$(ls /sys/class/net | grep -v lo) && SERVER= && ip address add 10.0.0.1/24 dev $S &&
+  ip link set $S up && $CLIENT ip neighbour flush dev $C && $CLIENT ping -c 1 -w 60 10.0.0.1 && udp 10 4791 1 100'
