@@ -274,15 +274,15 @@ fn what_a_responder_got() {
     ];
     rig.post_recvs(200..204);
     for (opcode, ..) in rows {
-        // GRH flags, service level, source QPN and LID stand there on RoCE and InfiniBand alike; of no worth on an RC QP.
+        // GRH flags, service level and LID stand there on RoCE and InfiniBand alike; of no worth on an RC QP.
         let cqe =
             Cqe::new(opcode, 7).dword(44, 65).dword(36, 0x1122_3344).dword(24, 0x3f00_0456).dword(20, 0x0000_0009);
         rig.write(cqe);
     }
     for (n, (completion, (_, opcode, flags, imm))) in rig.poll(16).unwrap().iter().zip(rows).enumerate() {
         let wr_id = 200 + n as u64;
-        let expected =
-            Completion { wr_id, opcode, flags, imm, byte_len: 65, qpn: Qpn::new(QPN), ..Completion::default() };
+        let (qpn, src_qp) = (Qpn::new(QPN), Qpn::new(0x456));
+        let expected = Completion { wr_id, opcode, flags, imm, byte_len: 65, qpn, src_qp, ..Completion::default() };
         assert_eq!(*completion, expected);
     }
 }
