@@ -82,8 +82,6 @@ fn flags(target: &str, script: &Path) -> Vec<String> {
         "-Clink-arg=-static",
         "-Clink-arg=--build-id=none",
         "-Clink-arg=-zmax-page-size=4096",
-        // Code that repeats stands once: images are small before they are fast.
-        "-Cllvm-args=-enable-machine-outliner=always",
     ]
     .map(String::from)
     .into();
