@@ -268,7 +268,7 @@ pub fn parse(hca: &Hca, index: u32, ctx: &[u8], entries: &[u8]) -> Outcome<Mkey>
                 Translation::Pages { pages: Vec::new(), log_page }
             } else {
                 require(!whole, Status::BadParameter, 0x0505, "length64 with a page list")?;
-                pages(&hca.pages, log_page, start, len, page_entries(entries).collect())?
+                pages(&hca.pages, log_page, start, len, addresses(entries).collect())?
             }
         }
         access_mode::KLMS => Translation::Keys(klms(entries)),
@@ -316,10 +316,17 @@ pub fn access(ctx: &[u8]) -> Access {
 /// A page that is not there.
 pub const ABSENT: u64 = u64::MAX;
 
-/// Bus addresses out of translation entries, whose lowest bits are flags. An empty entry is a page that is not there.
-pub fn page_entries(entries: &[u8]) -> impl Iterator<Item = u64> + '_ {
+/// Bus addresses out of translation entries, whose lowest bits are flags.
+fn addresses(entries: &[u8]) -> impl Iterator<Item = u64> + '_ {
     let flags = mkc::mtt::READ | mkc::mtt::WRITE;
-    entries.chunks_exact(8).map(|entry| read_qword(entry, 0)).map(move |e| if e == 0 { ABSENT } else { e & !flags })
+    entries.chunks_exact(8).map(move |entry| read_qword(entry, 0) & !flags)
+}
+
+/// What a UMR writes: an entry that is empty, flags and all, is a page that is not there. In CREATE_MKEY it is the page
+/// at address 0, as a page list without flags has it on a machine without an IOMMU.
+pub fn page_entries(entries: &[u8]) -> impl Iterator<Item = u64> + '_ {
+    let empty = entries.chunks_exact(8).map(|entry| read_qword(entry, 0) == 0);
+    addresses(entries).zip(empty).map(|(address, empty)| if empty { ABSENT } else { address })
 }
 
 /// Checks a page list against the region that it is for.
