@@ -87,7 +87,13 @@ impl SrqSlots {
             return None;
         }
         let slot = self.slot(i);
-        if slot.next.load(Acquire) != POSTED {
+        // Between threads the slot is claimed, so that one that a device tells of in two CQs comes back once.
+        let posted = if shared {
+            slot.next.compare_exchange(POSTED, NONE, Acquire, Relaxed).is_ok()
+        } else {
+            slot.next.load(Acquire) == POSTED
+        };
+        if !posted {
             return None;
         }
         let wr_id = slot.wr_id.load(Relaxed);

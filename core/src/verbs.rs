@@ -57,9 +57,9 @@ pub trait Handle: Destroy {
 /// Memory that can be registered: a range that stays where it is.
 ///
 /// # Safety
-/// The range is valid for reads and writes, at the same place, while the value lives, even when it is moved; nobody
-/// holds a reference into it while it is registered.
-pub unsafe trait Memory {
+/// The range is valid for reads and writes, at the same place, while the value lives, even when it is moved, and for ever
+/// if the value is forgotten; nobody holds a reference into it while it is registered.
+pub unsafe trait Memory: 'static {
     /// First byte and length.
     fn range(&self) -> NonNull<[u8]>;
 }
@@ -204,7 +204,7 @@ pub trait MemoryRegion<M: Memory>: Sized {
     fn sge(&self, range: Range<usize>) -> Result<Sge, Error> {
         let length = check_range(&range, self.len())?;
         // SAFETY: the range lies inside the region that the key names, and the region keeps references out.
-        Ok(unsafe { Sge::from_raw(self.iova() + range.start as u64, length, self.lkey()) })
+        Ok(unsafe { Sge::from_raw(self.iova().wrapping_add(range.start as u64), length, self.lkey()) })
     }
 
     /// Copies bytes into the region at `offset`.

@@ -67,6 +67,10 @@ pub enum Failure {
     PortNotActive(PortState),
     /// A datagram does not fit into one packet.
     AboveMtu(Mtu),
+    /// A message is longer than the device sends.
+    TooLong(u32),
+    /// The entry of the GID table that was named is empty.
+    EmptyGid(u8),
     /// Ethernet needs a GID and the table has none.
     NoGid,
     /// The device told of an error.
@@ -93,6 +97,8 @@ impl fmt::Display for Failure {
             Self::Length { got, expected } => write!(f, "a message of {got} bytes arrived, {expected} were sent"),
             Self::PortNotActive(state) => write!(f, "the port is {}, not PORT_ACTIVE", state.name()),
             Self::AboveMtu(mtu) => write!(f, "Requested size larger than port MTU ({})", mtu.bytes()),
+            Self::TooLong(max) => write!(f, "a message has at most {max} bytes"),
+            Self::EmptyGid(index) => write!(f, "entry {index} of the GID table is empty"),
             Self::NoGid => f.write_str("the port is Ethernet and its GID table is empty (set one with --ip)"),
             Self::Event(event) => write!(f, "the device says {event:?}"),
             Self::NoMemory(bytes) => write!(f, "no memory for {bytes} bytes of buffers"),
@@ -213,6 +219,9 @@ impl<D: Device, M: Memory> Endpoint<D, M> {
         if port.state != PortState::Active {
             return Err(Failure::PortNotActive(port.state));
         }
+        if shape.size > port.max_msg_sz as usize {
+            return Err(Failure::TooLong(port.max_msg_sz));
+        }
         if shape.kind == QpType::Ud && shape.size > port.active_mtu.bytes() as usize {
             return Err(Failure::AboveMtu(port.active_mtu));
         }
@@ -225,6 +234,9 @@ impl<D: Device, M: Memory> Endpoint<D, M> {
             Some(i) => device.query_gid(o.ib_port, i).during("query_gid")?.gid,
             None => bareverbs::Gid::ZERO,
         };
+        if let (Some(index), true) = (gid_index, gid.is_zero()) {
+            return Err(Failure::EmptyGid(index));
+        }
 
         let pd = device.alloc_pd().during("alloc_pd")?;
         let mut region = |len: usize, access| {
@@ -233,7 +245,7 @@ impl<D: Device, M: Memory> Endpoint<D, M> {
         };
         let send = region(shape.slot * o.num_qp, Access::empty())?;
         let recv = region(shape.slot * shape.slots, Access::LOCAL_WRITE)?;
-        let cq_init = CqInit { entries: o.rx_depth + o.num_qp as u32, ..CqInit::default() };
+        let cq_init = CqInit { entries: o.rx_depth.saturating_add(o.num_qp as u32), ..CqInit::default() };
         let mut cq = device.create_cq(&cq_init).during("create_cq")?;
         if o.events {
             cq.request_notify(Notify::Any).during("request_notify")?;

@@ -211,7 +211,7 @@ impl<'a> Options<'a> {
                     .and_then(|n| Mtu::from_bytes(u32::try_from(n).ok()?))
                     .ok_or(UsageError::Value(opt, v))?;
             }
-            Short('q') | Long("num-qp") => {
+            Short('q') | Long("num-qp") if self.program == Program::SrqPingpong => {
                 let v = value()?;
                 self.num_qp = number(v)? as usize;
                 if self.num_qp == 0 || self.num_qp > crate::endpoint::MAX_QP {

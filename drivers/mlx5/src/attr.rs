@@ -24,14 +24,15 @@ pub(crate) fn from_caps(caps: &Caps) -> DeviceAttr {
     attr.max_sge_rd = send_sges.min(recv_sges);
     attr.max_inline = get(cap::MAX_WQE_SZ_SQ).saturating_sub(SEND_OVERHEAD + 4).min(wqe::INLINE_LENGTH_MASK);
     attr.max_cq = caps.limits.cqs;
-    attr.max_cqe = log(cap::LOG_MAX_CQ_SZ).saturating_sub(1);
+    // An index has 24 bits, a link of an SRQ 16.
+    attr.max_cqe = log(cap::LOG_MAX_CQ_SZ).min(1 << 22).saturating_sub(1);
     attr.max_mr = caps.limits.regions;
     attr.max_pd = caps.limits.pds;
     attr.max_qp_rd_atom = log(cap::LOG_MAX_RA_RES_QP).min(255) as u8;
     attr.max_qp_init_rd_atom = log(cap::LOG_MAX_RA_REQ_QP).min(255) as u8;
     attr.atomics = caps.atomics;
     attr.max_srq = caps.limits.srqs;
-    attr.max_srq_wr = log(cap::LOG_MAX_SRQ_SZ).saturating_sub(1);
+    attr.max_srq_wr = log(cap::LOG_MAX_SRQ_SZ).min(1 << 16).saturating_sub(1);
     // The first 16 bytes of an SRQ's WQE link it to the next.
     attr.max_srq_sge = get(cap::MAX_WQE_SZ_RQ).saturating_sub(16) / element;
     attr.max_pkeys = caps.pkeys;

@@ -352,7 +352,8 @@ impl Control {
         if self.fatal.is_some() {
             self.stop(hal);
         }
-        if self.stopped || outcome.is_ok() {
+        // After a fatal error commands are not sent, so that their success tells nothing.
+        if self.stopped || self.fatal.is_none() && outcome.is_ok() {
             // SAFETY: the device has forgotten it, or cannot reach memory any more.
             return unsafe { resource.free(hal) };
         }

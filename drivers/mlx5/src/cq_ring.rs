@@ -173,6 +173,8 @@ pub(crate) struct CqRing {
     pub(crate) consumer: Consumer,
     /// The newest entry that was taken is still read by a view, so the device must not get it back.
     held: bool,
+    /// Where it stands.
+    shown: u32,
     /// The error that a poll met first, until it is told.
     refused: Option<PollError>,
     /// Doorbell record: consumer index, and the dword that arms.
@@ -194,6 +196,7 @@ impl CqRing {
             ring,
             consumer: Consumer::new(ring.log),
             held: false,
+            shown: 0,
             refused: None,
             record,
             infiniband: if infiniband { u32::MAX } else { 0 },
@@ -217,7 +220,7 @@ impl CqRing {
     /// Tells the device how far the ring was consumed.
     #[inline(always)]
     pub(crate) fn publish(&self) {
-        let index = self.consumer.index().wrapping_sub(self.held.into()) & 0xff_ffff;
+        let index = if self.held { self.shown } else { self.consumer.index() } & 0xff_ffff;
         // Release: entries were read before the device may overwrite them.
         self.record(doorbell_record::CQ_SET_CI).store(index.to_be(), Ordering::Release);
     }
@@ -418,6 +421,7 @@ impl CqRing {
             }
             Taken::Bad(error) => Err(error),
         };
+        self.shown = self.consumer.index();
         self.consumer = self.consumer.plus(1);
         self.held = result.is_ok();
         self.publish();
@@ -468,7 +472,8 @@ impl CqRing {
         let old = self.ring;
         let unpolled = self.unpolled();
         let last = (0..unpolled).find(|n| old.entry(self.consumer.plus(*n)).opcode() == opcode::RESIZE_CQ);
-        let Some(last) = last else { return false };
+        // More than the new ring holds cannot have come before the switch.
+        let Some(last) = last.filter(|last| last >> new.log == 0) else { return false };
         hal.dma_rmb();
         let begin = Consumer::at(new.log, self.consumer.index().wrapping_add(1));
         for n in 0..last {

@@ -33,9 +33,6 @@ pub struct Mr<M: Memory, H: PciFunction, P: Policy> {
 
 // SAFETY: the mapping's pointer is only an address; the memory itself is `M`'s.
 unsafe impl<M: Memory + Send, H: PciFunction + Send + Sync> Send for Mr<M, H, crate::Shared> {}
-// SAFETY: as above; copying in and out goes through raw pointers, and racing copies are the user's contract with the
-// device anyway.
-unsafe impl<M: Memory + Sync, H: PciFunction + Send + Sync> Sync for Mr<M, H, crate::Shared> {}
 
 /// How a range looks to the device: pages of one size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,7 +61,8 @@ fn runs<'a>(segments: &'a EachSegment<'a>, start: u64) -> impl Fn(&mut dyn FnMut
                 }
                 None => run = Some((at, s)),
             }
-            at += s.len;
+            // A region may end at the last address there is.
+            at = at.wrapping_add(s.len);
         });
         if let Some((va, r)) = run {
             f(va, r);

@@ -117,6 +117,10 @@ mod sealed {
         }
     }
 
+    /// A count that cannot grow further never shrinks again: handles that were forgotten 2^32 times leave their object
+    /// where it is.
+    const FOREVER: u32 = u32::MAX;
+
     /// How many hold an object.
     pub trait Count {
         /// One holder.
@@ -135,11 +139,13 @@ mod sealed {
         }
 
         fn increment(&self) {
-            self.set(self.get() + 1);
+            self.set(self.get().saturating_add(1));
         }
 
         fn decrement(&self) -> bool {
-            self.set(self.get() - 1);
+            if self.get() != FOREVER {
+                self.set(self.get() - 1);
+            }
             self.get() == 0
         }
 
@@ -154,11 +160,13 @@ mod sealed {
         }
 
         fn increment(&self) {
-            self.fetch_add(1, Ordering::Relaxed);
+            // An error is a count that stays where it is.
+            let _stuck = self.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| n.checked_add(1));
         }
 
         fn decrement(&self) -> bool {
-            let last = self.fetch_sub(1, Ordering::Release) == 1;
+            let fewer = |n| if n == FOREVER { None } else { Some(n - 1) };
+            let last = self.fetch_update(Ordering::Release, Ordering::Relaxed, fewer) == Ok(1);
             if last {
                 // The holders before wrote to the object; the last one takes it apart.
                 fence(Ordering::Acquire);

@@ -134,9 +134,6 @@ impl<H: PciFunction, P: Policy> Qp<H, P> {
         if srq.is_some() && !matches!(init.kind, QpType::Rc | QpType::Ud) {
             return Err(Error::Unsupported("an SRQ on this type of QP"));
         }
-        if srq.is_some() && init.kind == QpType::Uc {
-            return Err(Error::Unsupported("an SRQ on a UC QP"));
-        }
         let shape = Shape::new(hca, init.kind, &init.cap, srq.is_some())?;
         let memory = Memory::new(hca, &shape)?;
         let counted = hca.control.with(|control| {

@@ -97,7 +97,7 @@ impl Limits {
         let most = (1 << self.log_wqes) / blocks;
         check(Argument::MaxSendWr, wanted.max_send_wr, most)?;
         let log_blocks = (wanted.max_send_wr * blocks).next_power_of_two().trailing_zeros();
-        let room = (blocks * DS_PER_BB as u32).min(self.send_segments) - overhead(kind);
+        let room = (blocks * DS_PER_BB as u32).min(self.send_segments).saturating_sub(overhead(kind));
         cap.max_send_wr = (1 << log_blocks) / blocks;
         cap.max_send_sge = room;
         cap.max_inline = (room * DS as u32).saturating_sub(4).min(INLINE_LENGTH_MASK);

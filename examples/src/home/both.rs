@@ -86,10 +86,25 @@ pub(crate) fn on_two_threads<D: Device>(
         let server = scope.spawn(move || one_end(o, open_server, 0, seed, to_client, from_client));
         let client = scope.spawn(move || one_end(o, open_client, 1, seed, to_server, from_server));
         let joined = [server.join(), client.join()].map(|end| end.unwrap_or_else(|_| Err("an end panicked".into())));
-        let [server, client] = joined;
-        print(o, [server?, client?])
+        match joined {
+            // What an end itself says comes before what it says of the other.
+            [Err(e), Err(other)] => Err(if e.is::<GaveUp>() { other } else { e }),
+            [server, client] => print(o, [server?, client?]),
+        }
     })
 }
+
+/// The other end is gone, for a reason that it tells itself.
+#[derive(Debug)]
+struct GaveUp;
+
+impl std::fmt::Display for GaveUp {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("the other end gave up")
+    }
+}
+
+impl std::error::Error for GaveUp {}
 
 fn one_end<D: Device>(
     o: &Options<'_>,
@@ -101,18 +116,31 @@ fn one_end<D: Device>(
 ) -> Result<Told, Failed> {
     let mut end = Endpoint::new(open()?, o, sender, seed, buffer)?;
     let local: Vec<_> = end.addresses().collect();
-    to.send(local.clone())?;
-    let remote = from.recv()?;
+    to.send(local.clone()).map_err(|_| GaveUp)?;
+    let remote = from.recv().map_err(|_| GaveUp)?;
     end.connect(o, &remote)?;
     // The client must not send before the server is ready to receive: a second exchange says so.
-    to.send(Vec::new())?;
-    from.recv()?;
+    to.send(Vec::new()).map_err(|_| GaveUp)?;
+    from.recv().map_err(|_| GaveUp)?;
     end.start()?;
-    while end.step()? != Progress::Done {}
+    let mut peer_done = false;
+    loop {
+        match end.step()? {
+            Progress::Done => break,
+            Progress::Worked => {}
+            Progress::Idle => match from.try_recv() {
+                Ok(_) => peer_done = true,
+                Err(mpsc::TryRecvError::Disconnected) if !peer_done => return Err(GaveUp.into()),
+                Err(_) => {}
+            },
+        }
+    }
     let outcome = end.outcome();
     // Nor may an end go away while the other still waits for its last acknowledgement.
-    to.send(Vec::new())?;
-    from.recv()?;
+    to.send(Vec::new()).or(if peer_done { Ok(()) } else { Err(GaveUp) })?;
+    if !peer_done {
+        from.recv().map_err(|_| GaveUp)?;
+    }
     end.close()?;
     Ok(Told { local, remote, outcome })
 }

@@ -84,6 +84,10 @@ fn world(o: &Options<'_>, seed: u64) -> Result<World, Failed> {
 
 fn faults(o: &Options<'_>) -> Result<Faults, Failed> {
     let none = Faults::NONE;
+    let unreliable = matches!(o.program, Program::UcPingpong | Program::UdPingpong);
+    if let (Some(fault @ ("loss" | "duplicate" | "reorder")), true) = (o.fault, unreliable) {
+        return Err(format!("--fault {fault}: UC and UD do not send again, the ping-pong would wait for ever").into());
+    }
     Ok(match o.fault {
         None => none,
         Some("corrupt") => Faults { corrupt_payload: 1.0, ..none },

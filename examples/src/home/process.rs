@@ -39,6 +39,9 @@ pub fn main(program: Program) -> ExitCode {
 }
 
 fn run(o: &Options<'_>) -> Result<(), Failed> {
+    if let (Some(host), None | Some("loopback")) = (o.host, o.device) {
+        return Err(format!("{host}: without a card (-d BDF) both ends run here, and there is no host to call").into());
+    }
     match o.device {
         #[cfg(feature = "harness")]
         None => super::modelled::run(o),
