@@ -5,7 +5,7 @@ use crate::workspace::Workspace;
 use anyhow::Result;
 use std::fs;
 use std::path::PathBuf;
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 
 mod chart;
 pub mod instructions;
@@ -58,6 +58,7 @@ pub fn main(args: &Args) -> Result<ExitCode> {
         Some(comparison) => comparison.local.ours.clone(),
         None => bench.measure(&workspace, &shell, &run, "local")?,
     };
+    let figures = if args.csv { String::new() } else { figures(&workspace, &shell)? };
     bar.finish_and_clear();
     if args.csv {
         rows.iter().for_each(|row| println!("{}", table::csv(row)));
@@ -66,9 +67,18 @@ pub fn main(args: &Args) -> Result<ExitCode> {
             Some(comparison) => print!("{}", table::comparison(comparison)),
             None => print!("{}", table::plain(&rows)),
         }
+        print!("\n{figures}");
     }
     if let Some(file) = &args.svg {
         fs::write(file, chart::svg(&rows, comparison.as_ref()))?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Commands, memory and round trips, on two modelled HCAs.
+fn figures(workspace: &Workspace, shell: &Shell) -> Result<String> {
+    for package in ["bareverbs-examples", "bareverbs-bench"] {
+        shell.check(workspace.cargo().args(["build", "--release", "--bins", "-p", package]))?;
+    }
+    shell.check(&mut Command::new(workspace.target.join("release/figures")))
 }
