@@ -258,19 +258,24 @@ fn finish<D: Device, M: Memory>(
     pairs: Vec<[End<D>; 2]>,
     cqs: Vec<[D::Cq; 2]>,
 ) -> Result<(), Failure> {
+    // All QPs go first: a message of an unreliable one that is still on its way must find nobody any more.
+    let mut left = Vec::new();
     for ends in pairs {
         for (i, end) in ends.into_iter().enumerate() {
-            let (word, value) = end.word;
-            let mut bytes = [0; 8];
-            sides[1 - i].window.region().read(word.start, &mut bytes)?;
-            if u64::from_ne_bytes(bytes) != value {
-                return Err(Failure::Wrong(format!("the word of QP {} is not {value:#x}", end.index)));
-            }
-            sides[1 - i].window.give(&word)?;
-            for range in &end.held {
-                sides[1 - i].window.give(range)?;
-            }
-            end.qp.destroy()?;
+            let End { qp, word, held, index, .. } = end;
+            qp.destroy()?;
+            left.push((i, word, held, index));
+        }
+    }
+    for (i, (word, value), held, index) in left {
+        let mut bytes = [0; 8];
+        sides[1 - i].window.region().read(word.start, &mut bytes)?;
+        if u64::from_ne_bytes(bytes) != value {
+            return Err(Failure::Wrong(format!("the word of QP {index} is not {value:#x}")));
+        }
+        sides[1 - i].window.give(&word)?;
+        for range in &held {
+            sides[1 - i].window.give(range)?;
         }
     }
     for mut side in sides {
