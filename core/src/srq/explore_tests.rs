@@ -1,83 +1,126 @@
-//! Every sequence of steps of a small shared receive queue, up to a depth, against a plain list.
+//! Every order of the steps of a small shared receive queue, up to a depth, against a plain list: requests are posted,
+//! messages take them in the order of the links and complete in any order, to either of two CQs, which are polled in
+//! any order, or swept when a QP goes.
 
 use super::*;
+use bareverbs_explore::{Machine, explore};
 use std::{
-    collections::{BTreeMap, HashSet, VecDeque},
+    collections::{BTreeMap, VecDeque},
     println,
     vec::Vec,
 };
 
 const LOG: u32 = 2;
-const DEPTH: u32 = 8;
-/// Post; a message takes the oldest request; the n-th of the messages under way completes and is polled.
-const STEPS: usize = 5;
+const DEPTH: usize = 20;
+
+const POST: usize = 0;
+/// A message takes the oldest request.
+const TAKE: usize = 1;
+/// The n-th of the messages under way completes to a CQ.
+const COMPLETE: [[usize; 3]; 2] = [[2, 3, 4], [5, 6, 7]];
+/// A CQ is polled once.
+const POLL: [usize; 2] = [8, 9];
+/// A QP goes: all that a CQ holds of it is swept, newest first.
+const SWEEP: [usize; 2] = [10, 11];
+const STEPS: usize = 12;
 
 struct Queue {
     slots: Vec<SrqSlot>,
     list: SrqSlots,
     poster: SrqPoster,
+    /// Other threads are at work, as far as the queue knows.
+    shared: bool,
     /// Requests that no message has taken yet, in the order of the links.
-    waiting: VecDeque<SrqPlace>,
-    /// Slots that messages have taken, and the ids.
+    waiting: VecDeque<u32>,
+    /// Slots that messages have taken.
     under_way: Vec<u32>,
+    /// Slots whose completions are not polled yet.
+    cqs: [VecDeque<u32>; 2],
     ids: BTreeMap<u32, u64>,
     expected: u32,
     next_id: u64,
 }
 
 impl Queue {
-    fn new() -> Self {
+    fn new(shared: bool) -> Self {
         let mut slots: Vec<SrqSlot> = (0..1 << LOG).map(|_| SrqSlot::default()).collect();
         // SAFETY: the vector is kept beside the list and not touched.
         let (list, poster) = unsafe { SrqSlots::new(NonNull::new(slots.as_mut_ptr()).unwrap(), LOG) };
-        let (waiting, under_way, ids) = Default::default();
-        Self { slots, list, poster, waiting, under_way, ids, expected: 0, next_id: 1 }
+        let (waiting, under_way, cqs, ids) = Default::default();
+        Self { slots, list, poster, shared, waiting, under_way, cqs, ids, expected: 0, next_id: 1 }
     }
 
-    fn step(&mut self, step: usize, shared: bool) {
+    fn post(&mut self) {
+        let known = self.poster.known_place();
+        let place = self.poster.place(&self.list);
+        assert_eq!(place.is_some(), self.ids.len() < self.list.capacity() as usize, "{:?}", self.ids);
+        assert!(known.is_none() || known == place, "what is known for sure is so");
+        let Some(place) = place else { return };
+        assert_eq!(place.slot, self.expected, "the device goes where the last link pointed");
+        assert!(!self.ids.contains_key(&place.slot) && !self.ids.contains_key(&place.next));
+        self.poster.take(place, self.next_id);
+        self.ids.insert(place.slot, self.next_id);
+        self.waiting.push_back(place.slot);
+        (self.expected, self.next_id) = (place.next, self.next_id + 1);
+    }
+
+    fn done(&mut self, slot: u32) {
+        assert_eq!(self.list.complete(slot, self.shared), self.ids.remove(&slot));
+    }
+}
+
+impl Machine for Queue {
+    type State = (Vec<u32>, [u32; 2], VecDeque<u32>, Vec<u32>, [VecDeque<u32>; 2]);
+
+    fn step(&mut self, step: usize) -> bool {
         match step {
-            0 => {
-                let place = self.poster.place(&self.list);
-                assert_eq!(place.is_some(), self.ids.len() < self.list.capacity() as usize, "{:?}", self.ids);
-                if let Some(place) = place {
-                    assert_eq!(place.slot, self.expected, "the device goes where the last link pointed");
-                    assert!(!self.ids.contains_key(&place.slot) && !self.ids.contains_key(&place.next));
-                    self.poster.take(place, self.next_id);
-                    self.ids.insert(place.slot, self.next_id);
-                    self.waiting.push_back(place);
-                    (self.expected, self.next_id) = (place.next, self.next_id + 1);
+            POST => self.post(),
+            TAKE => match self.waiting.pop_front() {
+                Some(slot) => self.under_way.push(slot),
+                None => return false,
+            },
+            _ if COMPLETE.as_flattened().contains(&step) => {
+                let n = (step - TAKE - 1) % 3;
+                if n >= self.under_way.len() {
+                    return false;
                 }
+                let slot = self.under_way.remove(n);
+                self.cqs[usize::from(step >= COMPLETE[1][0])].push_back(slot);
             }
-            1 => self.under_way.extend(self.waiting.pop_front().map(|place| place.slot)),
-            n if n - 2 < self.under_way.len() => {
-                let slot = self.under_way.remove(n - 2);
-                assert_eq!(self.list.complete(slot, shared), self.ids.remove(&slot));
+            _ if POLL.contains(&step) => match self.cqs[step - POLL[0]].pop_front() {
+                Some(slot) => self.done(slot),
+                None => return false,
+            },
+            _ => {
+                let all = core::mem::take(&mut self.cqs[step - SWEEP[0]]);
+                if all.len() < 2 {
+                    // Like a poll.
+                    self.cqs[step - SWEEP[0]] = all;
+                    return false;
+                }
+                all.into_iter().rev().for_each(|slot| self.done(slot));
             }
-            _ => {}
         }
         for slot in 0..=1 << LOG {
             if !self.ids.contains_key(&slot) {
-                assert_eq!(self.list.complete(slot, shared), None, "slot {slot} is not with the device");
+                assert_eq!(self.list.complete(slot, self.shared), None, "slot {slot} is not with the device");
             }
         }
+        true
+    }
+
+    fn state(&self) -> Self::State {
+        let links = self.slots.iter().map(|s| s.next.load(Relaxed)).collect();
+        let heads = [self.list.returned.load(Relaxed), self.poster.head];
+        (links, heads, self.waiting.clone(), self.under_way.clone(), self.cqs.clone())
     }
 }
 
 #[test]
 fn every_order_of_posting_taking_and_completing() {
     for shared in [false, true] {
-        let mut states = HashSet::new();
-        let sequences = STEPS.pow(DEPTH);
-        for mut sequence in 0..sequences {
-            let mut queue = Queue::new();
-            for _ in 0..DEPTH {
-                queue.step(sequence % STEPS, shared);
-                sequence /= STEPS;
-            }
-            let links: Vec<u32> = queue.slots.iter().map(|s| s.next.load(Relaxed)).collect();
-            states.insert((links, queue.list.returned.load(Relaxed), queue.poster.head, queue.under_way.clone()));
-        }
-        println!("SRQ, shared {shared}: {sequences} sequences of {DEPTH} steps, {} states", states.len());
-        assert!(states.len() > 30);
+        let explored = explore(STEPS, DEPTH, || Queue::new(shared));
+        println!("SRQ of {} slots, two CQs, shared {shared}: {explored}", 1 << LOG);
+        assert!(explored.states > 1000, "{explored}");
     }
 }

@@ -1,14 +1,12 @@
-//! Every sequence of steps of a small queue, up to a depth, against a plain list. The counters begin at zero and just
+//! Every order of the steps of a small queue, up to a depth, against a plain list. The counters begin at zero and just
 //! below 2^16, 2^24 and 2^32.
 
 use super::*;
-use std::{
-    collections::{HashSet, VecDeque},
-    println,
-    vec::Vec,
-};
+use bareverbs_explore::{Machine, explore};
+use std::{collections::VecDeque, println, vec::Vec};
 
-const STARTS: [u32; 4] = [0, 0xffff, 0xff_ffff, u32::MAX];
+const STARTS: [u32; 4] = [0, 0xfffe, 0xff_fffe, u32::MAX - 1];
+const DEPTH: usize = 14;
 
 /// What a send queue does next.
 #[derive(Clone, Copy, Debug)]
@@ -51,37 +49,6 @@ impl Sends {
         Self { slots, queue, poster, list: VecDeque::new(), next_id: 1 }
     }
 
-    /// Does a step, and compares.
-    fn step(&mut self, step: Step) {
-        match step {
-            Step::Push(blocks) => {
-                let room = self.poster.has_room(&self.queue, LIMIT);
-                assert_eq!(room, self.list.len() < LIMIT as usize, "room, {:?}", self.list);
-                if room {
-                    self.list.push_back((self.poster.block(), self.next_id, false));
-                    self.poster.push(self.next_id, blocks);
-                    self.next_id += 1;
-                }
-            }
-            Step::Publish => {
-                self.poster.publish(&self.queue);
-                self.list.iter_mut().for_each(|request| request.2 = true);
-            }
-            Step::Complete(n) => {
-                if let Some((block, id, true)) = self.list.get(n).copied() {
-                    // The device's counter has 16 bits.
-                    assert_eq!(self.queue.complete(block & 0xffff), Some(id), "{:?}", self.list);
-                    self.list.drain(..=n);
-                }
-            }
-            Step::Reset => {
-                self.queue.reset(&mut self.poster);
-                self.list.clear();
-            }
-        }
-        self.refuses();
-    }
-
     /// No block is taken for a request's that is not outstanding and known to the device.
     fn refuses(&self) {
         let told = self.list.iter().filter(|(.., told)| *told).count();
@@ -94,83 +61,130 @@ impl Sends {
             }
         }
     }
+}
 
-    fn state(&self) -> (u32, u32, u32, u32, Vec<u32>) {
+impl Machine for Sends {
+    type State = (u32, u32, u32, u32, Vec<u32>, Vec<bool>);
+
+    fn step(&mut self, step: usize) -> bool {
+        match STEPS[step] {
+            Step::Push(blocks) => {
+                let known = self.poster.has_known_room();
+                let room = self.poster.has_room(&self.queue, LIMIT);
+                assert_eq!(room, self.list.len() < LIMIT as usize, "room, {:?}", self.list);
+                assert!(room || !known, "what is known for sure is so");
+                if !room {
+                    return false;
+                }
+                self.list.push_back((self.poster.block(), self.next_id, false));
+                self.poster.push(self.next_id, blocks);
+                self.next_id += 1;
+            }
+            Step::Publish => {
+                self.poster.publish(&self.queue);
+                self.list.iter_mut().for_each(|request| request.2 = true);
+            }
+            Step::Complete(n) => {
+                let Some((block, id, true)) = self.list.get(n).copied() else { return false };
+                // The device's counter has 16 bits.
+                assert_eq!(self.queue.complete(block & 0xffff), Some(id), "{:?}", self.list);
+                self.list.drain(..=n);
+            }
+            Step::Reset => {
+                self.queue.reset(&mut self.poster);
+                self.list.clear();
+            }
+        }
+        self.refuses();
+        true
+    }
+
+    fn state(&self) -> Self::State {
         let after = self.slots.iter().map(|s| s.after.load(Relaxed)).collect();
-        let (posted, retired) = (self.queue.posted.load(Relaxed), self.queue.retired.load(Relaxed));
-        (self.poster.block, self.poster.posted, posted, retired, after)
+        let retired = self.queue.retired.load(Relaxed);
+        let told = self.list.iter().map(|request| request.2).collect();
+        (self.poster.block, self.poster.posted, self.poster.full_at, retired, after, told)
     }
 }
 
 #[test]
 fn sends_in_every_order() {
-    const DEPTH: u32 = 7;
     for start in STARTS {
-        let mut states = HashSet::new();
-        let sequences = STEPS.len().pow(DEPTH);
-        for mut sequence in 0..sequences {
-            let mut sends = Sends::new(start);
-            for _ in 0..DEPTH {
-                sends.step(STEPS[sequence % STEPS.len()]);
-                sequence /= STEPS.len();
+        let explored = explore(STEPS.len(), DEPTH, || Sends::new(start));
+        println!("send queue from {start:#x}: {explored}");
+        assert!(explored.states > 1000, "{explored}");
+    }
+}
+
+const LOG_SLOTS: u32 = 1;
+
+struct Receives {
+    _words: Vec<AtomicU64>,
+    queue: RecvQueue,
+    poster: RecvPoster,
+    /// Ids that are not retired, and how many of them the device was told of.
+    list: VecDeque<u64>,
+    told: usize,
+    next_id: u64,
+}
+
+impl Receives {
+    fn new(start: u32) -> Self {
+        let mut words: Vec<AtomicU64> = (0..1 << LOG_SLOTS).map(|_| AtomicU64::new(0)).collect();
+        // SAFETY: the vector is kept beside the queue and not touched.
+        let (queue, mut poster) = unsafe { RecvQueue::new(NonNull::new(words.as_mut_ptr()).unwrap(), LOG_SLOTS) };
+        queue.posted.store(start, Relaxed);
+        queue.retired.store(start, Relaxed);
+        (poster.posted, poster.full_at) = (start, start);
+        Self { _words: words, queue, poster, list: VecDeque::new(), told: 0, next_id: 1 }
+    }
+}
+
+impl Machine for Receives {
+    type State = (u32, u32, u32, u32);
+
+    fn step(&mut self, step: usize) -> bool {
+        match step {
+            0 => {
+                let room = self.poster.has_room(&self.queue, 1 << LOG_SLOTS);
+                assert_eq!(room, self.list.len() < 1 << LOG_SLOTS);
+                if !room {
+                    return false;
+                }
+                self.poster.push(self.next_id);
+                self.list.push_back(self.next_id);
+                self.next_id += 1;
             }
-            states.insert(sends.state());
+            1 => {
+                self.poster.publish(&self.queue);
+                self.told = self.list.len();
+            }
+            2 if self.told > 0 => {
+                assert_eq!(self.queue.complete(), self.list.pop_front());
+                self.told -= 1;
+            }
+            2 => assert_eq!(self.queue.complete(), None),
+            _ => {
+                self.queue.reset(&mut self.poster);
+                self.list.clear();
+                self.told = 0;
+            }
         }
-        println!("send queue from {start:#x}: {sequences} sequences of {DEPTH} steps, {} states", states.len());
-        assert!(states.len() > 100);
+        assert_eq!(self.queue.outstanding() as usize, self.told);
+        true
+    }
+
+    fn state(&self) -> Self::State {
+        let [posted, retired] = [&self.queue.posted, &self.queue.retired].map(|word| word.load(Relaxed));
+        (self.poster.posted, self.poster.full_at, posted, retired)
     }
 }
 
 #[test]
 fn receives_in_every_order() {
-    const DEPTH: u32 = 8;
-    const LOG: u32 = 1;
     for start in STARTS {
-        let mut states = HashSet::new();
-        for mut sequence in 0..4usize.pow(DEPTH) {
-            let words: Vec<AtomicU64> = (0..1 << LOG).map(|_| AtomicU64::new(0)).collect();
-            // SAFETY: the vector outlives the queue.
-            let (queue, mut poster) = unsafe { RecvQueue::new(NonNull::from(&words[0]), LOG) };
-            queue.posted.store(start, Relaxed);
-            queue.retired.store(start, Relaxed);
-            (poster.posted, poster.full_at) = (start, start);
-            let (mut list, mut told, mut id) = (VecDeque::new(), 0, 1);
-            for _ in 0..DEPTH {
-                match sequence % 4 {
-                    0 => {
-                        let room = poster.has_room(&queue, 1 << LOG);
-                        assert_eq!(room, list.len() < 1 << LOG);
-                        if room {
-                            poster.push(id);
-                            list.push_back(id);
-                            id += 1;
-                        }
-                    }
-                    1 => {
-                        poster.publish(&queue);
-                        told = list.len();
-                    }
-                    2 if told > 0 => {
-                        assert_eq!(queue.complete(), list.pop_front());
-                        told -= 1;
-                    }
-                    2 => assert_eq!(queue.complete(), None),
-                    _ => {
-                        queue.reset(&mut poster);
-                        list.clear();
-                        told = 0;
-                    }
-                }
-                assert_eq!(queue.outstanding() as usize, told);
-                sequence /= 4;
-            }
-            states.insert((poster.posted, queue.posted.load(Relaxed), queue.retired.load(Relaxed)));
-        }
-        println!(
-            "receive queue from {start:#x}: {} sequences of {DEPTH} steps, {} states",
-            4usize.pow(DEPTH),
-            states.len()
-        );
-        assert!(states.len() > 15);
+        let explored = explore(4, 2 * DEPTH, || Receives::new(start));
+        println!("receive queue from {start:#x}: {explored}");
+        assert!(explored.states > 50, "{explored}");
     }
 }

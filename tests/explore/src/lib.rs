@@ -1,0 +1,134 @@
+//! Every order of the steps of a small state machine, up to a depth.
+//!
+//! A machine is the code under test beside something plain that says what should come of it; its steps compare the two.
+//! States are visited breadth first and each once: what follows from a state does not depend on how it was come by, so
+//! nothing is left out, and the first sequence that fails is a shortest one.
+
+use std::{collections::HashSet, fmt, hash::Hash, thread};
+
+/// A state machine with steps of numbers.
+pub trait Machine {
+    /// All that what comes next depends on.
+    type State: Eq + Hash;
+
+    /// Does a step and compares; panics where something is not as it should be. `false` if the step cannot be taken
+    /// here, and then nothing has changed.
+    fn step(&mut self, step: usize) -> bool;
+
+    /// Where it stands.
+    fn state(&self) -> Self::State;
+}
+
+/// What was visited.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Explored {
+    /// Different states, the first included.
+    pub states: usize,
+    /// Steps that were taken from them.
+    pub steps: usize,
+    /// Sequences of this many steps were followed.
+    pub depth: usize,
+    /// All states there are: none has a step to one that was not visited.
+    pub complete: bool,
+}
+
+impl fmt::Display for Explored {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { states, steps, depth, complete } = self;
+        let all = if *complete { ", which are all there are" } else { "" };
+        write!(f, "{states} states and {steps} steps from them, by sequences of up to {depth} steps{all}")
+    }
+}
+
+/// Names the sequence whose step panicked.
+struct Told<'a>(&'a [usize], usize);
+
+impl Drop for Told<'_> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            eprintln!("after the steps {:?} the step {} failed", self.0, self.1);
+        }
+    }
+}
+
+/// Takes steps below `steps` in every order, up to `depth` one after the other. `new` makes the machine anew for each
+/// sequence, always the same.
+pub fn explore<M: Machine>(steps: usize, depth: usize, new: impl Fn() -> M) -> Explored {
+    let first = new().state();
+    let mut seen = HashSet::from([first]);
+    let mut last = vec![Vec::new()];
+    let mut explored = Explored { states: 1, steps: 0, depth, complete: false };
+    for _ in 0..depth {
+        let mut next = Vec::new();
+        for path in &last {
+            for step in 0..steps {
+                let _told = Told(path, step);
+                let mut machine = new();
+                path.iter().for_each(|step| assert!(machine.step(*step), "a machine that is not always the same"));
+                if !machine.step(step) {
+                    continue;
+                }
+                explored.steps += 1;
+                if seen.insert(machine.state()) {
+                    next.push(path.iter().copied().chain([step]).collect());
+                }
+            }
+        }
+        last = next;
+        if last.is_empty() {
+            explored.complete = true;
+            break;
+        }
+    }
+    explored.states = seen.len();
+    explored
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Counts to a largest number and forgets; never passes `broken`.
+    struct Counter {
+        n: u32,
+        most: u32,
+        broken: u32,
+    }
+
+    impl Machine for Counter {
+        type State = u32;
+
+        fn step(&mut self, step: usize) -> bool {
+            match step {
+                0 if self.n == self.most => return false,
+                0 => self.n += 1,
+                _ => self.n = 0,
+            }
+            assert_ne!(self.n, self.broken);
+            true
+        }
+
+        fn state(&self) -> u32 {
+            self.n
+        }
+    }
+
+    #[test]
+    fn all_states_are_visited_once() {
+        let new = || Counter { n: 0, most: 5, broken: 9 };
+        // One forgetting from each of six states, five counts.
+        assert_eq!(explore(2, 9, new), Explored { states: 6, steps: 11, depth: 9, complete: true });
+        assert_eq!(explore(2, 3, new), Explored { states: 4, steps: 6, depth: 3, complete: false });
+    }
+
+    #[test]
+    #[should_panic(expected = "left != right")]
+    fn a_fault_at_the_depth_is_found() {
+        explore(2, 4, || Counter { n: 0, most: 5, broken: 4 });
+    }
+
+    #[test]
+    fn a_fault_beyond_the_depth_is_not() {
+        explore(2, 3, || Counter { n: 0, most: 5, broken: 4 });
+    }
+}
