@@ -223,7 +223,8 @@ pub trait MemoryRegion<M: Memory>: Sized {
         Ok(())
     }
 
-    /// Deregisters and gives the memory back (ibv_dereg_mr). Requests that still name the region fail.
+    /// Deregisters and gives the memory back (ibv_dereg_mr). Requests that still name the region fail. Refused with the
+    /// device's fatal error while the device failed and cannot be stopped: it may still write to the memory.
     fn deregister(self) -> Result<M, Refused<Self>>;
 }
 

@@ -349,11 +349,7 @@ impl Control {
 
     /// Gives back memory by the outcome of the command that took it from the device (or did not give it).
     pub(crate) fn release<H: PciFunction>(&mut self, hal: &H, resource: Resource, outcome: &Result<(), Error>) {
-        if self.fatal.is_some() {
-            self.stop(hal);
-        }
-        // After a fatal error commands are not sent, so that their success tells nothing.
-        if self.stopped || self.fatal.is_none() && outcome.is_ok() {
+        if self.forgot(hal, outcome).is_ok() {
             // SAFETY: the device has forgotten it, or cannot reach memory any more.
             return unsafe { resource.free(hal) };
         }
@@ -367,6 +363,14 @@ impl Control {
             // Lost for good; the device may write to it, so nobody else may have it.
             Err(e) => log::debug!("memory is lost: {e}"),
         }
+    }
+
+    /// Whether the device reaches an object's memory no more, by the outcome of the command that destroyed the object.
+    /// After a fatal error commands are not sent, so that their success tells nothing: only stopping the function does.
+    pub(crate) fn forgot<H: PciFunction>(&mut self, hal: &H, outcome: &Result<(), Error>) -> Result<(), Error> {
+        let Some(fatal) = self.fatal else { return if self.stopped { Ok(()) } else { *outcome } };
+        self.stop(hal);
+        if self.stopped { Ok(()) } else { Err(fatal) }
     }
 
     /// Keeps the function from touching memory, whatever state it is in.

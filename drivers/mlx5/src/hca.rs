@@ -104,6 +104,15 @@ impl<H: PciFunction, P: Policy> Hca<H, P> {
         self.control.with(|control| control.destroy(&self.hal, opcode, number))
     }
 
+    /// The same for an object whose memory is the user's: an error also where the device failed and cannot be stopped,
+    /// since it may still reach that memory.
+    pub(crate) fn destroy_for_good(&self, opcode: Opcode, number: u32) -> Result<(), Error> {
+        self.control.with(|control| {
+            let outcome = control.destroy(&self.hal, opcode, number);
+            control.forgot(&self.hal, &outcome)
+        })
+    }
+
     /// DMA memory for an object.
     pub(crate) fn dma_alloc(&self, len: usize, align: usize) -> Result<DmaBuffer, Error> {
         self.hal.dma_alloc(len, align).map_err(platform)

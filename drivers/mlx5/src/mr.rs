@@ -212,10 +212,10 @@ impl<M: Memory, H: PciFunction, P: Policy> Mr<M, H, P> {
         }
     }
 
-    /// Destroys the key and unmaps the memory. While the device refuses, both stay.
+    /// Destroys the key and unmaps the memory. While the device refuses, or failed and cannot be stopped, both stay.
     fn destroy_key(&mut self) -> Result<(), Error> {
         let hca = self.pd.0.device.hca();
-        let outcome = hca.destroy(Opcode::DESTROY_MKEY, self.key >> 8);
+        let outcome = hca.destroy_for_good(Opcode::DESTROY_MKEY, self.key >> 8);
         if outcome.is_ok() {
             // SAFETY: taken once: the caller lets go of the region.
             let mapping = unsafe { ManuallyDrop::take(&mut self.mapping) };

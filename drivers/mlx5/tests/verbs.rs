@@ -512,6 +512,28 @@ fn memory_that_the_device_keeps_stays_mapped() {
     assert_eq!(function.dma_fault_count(), 0);
 }
 
+/// A function that failed and cannot be stopped may still write to a region: its memory does not come back before it is.
+#[test]
+fn memory_stays_with_a_region_while_a_failed_device_cannot_be_stopped() {
+    let bench = Bench::infiniband();
+    let pd = bench.device.alloc_pd().unwrap();
+    let register = |len| bench.device.register(&pd, memory(len), Access::LOCAL_WRITE).map_err(|r| r.error);
+    let (mr, forgotten) = (register(5000).unwrap(), register(4096).unwrap());
+    // It answers nothing, and neither its command register nor its reset can be reached.
+    bench.function.set_gone(true);
+    let error = bench.device.alloc_pd().map(|_| ()).unwrap_err();
+    assert!(error.is_fatal(), "{error}");
+    let refused = mr.deregister().unwrap_err();
+    assert_eq!(refused.error, error);
+    drop(forgotten);
+    assert_eq!(bench.function.mappings_outstanding(), 2);
+    bench.function.set_gone(false);
+    assert_eq!(refused.handle.deregister().expect("it can be stopped now").len(), 5000);
+    let Bench { device, function, .. } = bench;
+    drop((pd, device));
+    assert_nothing_kept(&function);
+}
+
 #[test]
 fn case_64_teardown_in_any_order() {
     for order in 0..6 {
