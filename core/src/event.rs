@@ -1,6 +1,7 @@
 //! Events that are not completions of requests (manual page ibv_get_async_event).
 
 use crate::{Cqn, Error, PortNum, Qpn, Srqn};
+use core::fmt;
 
 /// Something that happened, and to which object. Yielded by [`crate::Device::service`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,4 +43,31 @@ pub enum Event {
     ClientReregister(PortNum),
     /// The device failed; [`Error::Fatal`] says how. Everything fails from now on.
     DeviceFatal(Error),
+}
+
+impl fmt::Display for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // An object's kind and number, and what happened to it.
+        let (object, number, what) = match *self {
+            Self::Completion(cqn) => ("CQ", cqn.get(), "has a completion"),
+            Self::CqError(cqn) => ("CQ", cqn.get(), "is in error"),
+            Self::CommunicationEstablished(qpn) => ("QP", qpn.get(), "got its first packet"),
+            Self::SendQueueDrained(qpn) => ("QP", qpn.get(), "has drained its send queue"),
+            Self::QpFatal(qpn) => ("QP", qpn.get(), "failed"),
+            Self::QpRequestError(qpn) => ("QP", qpn.get(), "could not take a request"),
+            Self::QpAccessError(qpn) => ("QP", qpn.get(), "was accessed against its rules"),
+            Self::LastWqeReached(qpn) => ("QP", qpn.get(), "takes nothing more from its SRQ"),
+            Self::SrqLimit(srqn) => ("SRQ", srqn.get(), "fell below its limit"),
+            Self::SrqError(srqn) => ("SRQ", srqn.get(), "is in error"),
+            Self::PortActive(PortNum(n)) => ("port", n.into(), "is active"),
+            Self::PortDown(PortNum(n)) => ("port", n.into(), "is down"),
+            Self::LidChange(PortNum(n)) => ("port", n.into(), "has another LID"),
+            Self::PkeyChange(PortNum(n)) => ("port", n.into(), "has other P_Keys"),
+            Self::GidChange(PortNum(n)) => ("port", n.into(), "has other GIDs"),
+            Self::SmChange(PortNum(n)) => ("port", n.into(), "has another subnet manager"),
+            Self::ClientReregister(PortNum(n)) => ("port", n.into(), "needs its clients to register again"),
+            Self::DeviceFatal(e) => return e.fmt(f),
+        };
+        write!(f, "{object} {number:#x} {what}")
+    }
 }

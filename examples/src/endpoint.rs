@@ -100,7 +100,7 @@ impl fmt::Display for Failure {
             Self::TooLong(max) => write!(f, "a message has at most {max} bytes"),
             Self::EmptyGid(index) => write!(f, "entry {index} of the GID table is empty"),
             Self::NoGid => f.write_str("the port is Ethernet and its GID table is empty (set one with --ip)"),
-            Self::Event(event) => write!(f, "the device says {event:?}"),
+            Self::Event(event) => write!(f, "the device says: {event}"),
             Self::NoMemory(bytes) => write!(f, "no memory for {bytes} bytes of buffers"),
             Self::Addresses => f.write_str("the other end sent too few addresses"),
         }
