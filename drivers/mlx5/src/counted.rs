@@ -33,12 +33,9 @@ unsafe impl<T: Resident + Send + Sync> Sync for Counted<T, Shared> {}
 impl<T: Resident, P: Policy> Counted<T, P> {
     const LAYOUT: Layout = Layout::new::<Slot<T, P>>();
 
-    /// Moves an object into state memory. Hands it back if there is none left.
-    pub(crate) fn new(value: T) -> Result<Self, (T, Error)> {
-        let memory = match value.platform().state_alloc(Self::LAYOUT) {
-            Ok(memory) => memory.cast::<Slot<T, P>>(),
-            Err(e) => return Err((value, platform(e))),
-        };
+    /// Moves an object into state memory. If there is none left, the object is dropped.
+    pub(crate) fn new(value: T) -> Result<Self, Error> {
+        let memory = value.platform().state_alloc(Self::LAYOUT).map_err(platform)?.cast::<Slot<T, P>>();
         // SAFETY: the platform gave memory of this layout, unused by anybody else.
         unsafe { memory.write(Slot { holders: P::Count::one(), value }) };
         Ok(Self(memory))

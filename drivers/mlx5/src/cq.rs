@@ -131,7 +131,7 @@ impl<H: PciFunction, P: Policy> Cq<H, P> {
             device: device.clone(),
         };
         // From here on dropping the object undoes everything.
-        let cq = Self(Counted::new(object).map_err(|(_, e)| e)?);
+        let cq = Self(Counted::new(object)?);
         cq.0.create(eqn, log, log_stride)?;
         Ok(cq)
     }

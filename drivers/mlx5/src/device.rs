@@ -34,7 +34,7 @@ impl<H: PciFunction, P: Policy> Mlx5<H, P> {
     /// [`Error::Unsupported`] by name for a function that this driver does not fit, [`Error::NotReady`] if firmware
     /// does not come up, the errors of commands, and what the platform refuses.
     pub fn open(hal: H, config: Config) -> Result<Self, Error> {
-        Counted::new(bringup::open(hal, &config)?).map(Self).map_err(|(_, e)| e)
+        Counted::new(bringup::open(hal, &config)?).map(Self)
     }
 
     /// Commands handed to the device since it was opened.

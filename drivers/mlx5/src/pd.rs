@@ -33,7 +33,7 @@ impl<H: PciFunction, P: Policy> Pd<H, P> {
             return Err(e);
         }
         let domain = Domain { device: device.clone(), number: alloc_pd::out::PD.get(&out), gone: false };
-        Counted::new(domain).map(Self).map_err(|(_, e)| e)
+        Counted::new(domain).map(Self)
     }
 
     /// Whether the domain is one of this device.

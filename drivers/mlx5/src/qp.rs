@@ -151,7 +151,7 @@ impl<H: PciFunction, P: Policy> Qp<H, P> {
         };
         let object = Self::object(device, pd, init, shape, memory);
         // From here on dropping the object undoes everything.
-        let qp = Self(Counted::new(object).map_err(|(_, e)| e)?);
+        let qp = Self(Counted::new(object)?);
         qp.0.create(hint)?;
         Ok(qp)
     }

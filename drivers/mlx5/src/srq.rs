@@ -156,7 +156,7 @@ impl<H: PciFunction, P: Policy> Srq<H, P> {
             device: device.clone(),
         };
         // From here on dropping the object undoes everything.
-        let srq = Self(Counted::new(object).map_err(|(_, e)| e)?);
+        let srq = Self(Counted::new(object)?);
         srq.0.create(shape)?;
         Ok(srq)
     }

@@ -112,21 +112,22 @@ unsafe fn start(info: *const StartInfo) -> Result<Machine, StartError> {
         )
     };
     let range = |m: &Memory| Range::new(m.address, m.len);
-    let reserved = map.iter().filter(|m| m.kind != RAM).map(range);
+    let reserved: Vec<_, MAX_MAP> = map.iter().filter(|m| m.kind != RAM).map(range).collect();
     let modules = modules.iter().map(|m| Range::new(m.address, m.len));
     // Firmware's data, and what the loader hands over, lie in the first MiB.
-    let cuts = reserved.clone().chain(modules).chain([Range::new(0, MIB), image()]);
+    let first = [Range::new(0, MIB), image()];
+    let cuts: Vec<_, { MAX_MAP + MAX_MODULES + 2 }> = reserved.iter().copied().chain(modules).chain(first).collect();
     let ram = || map.iter().filter(|m| m.kind == RAM).map(range);
 
     let pool = Pool::new();
     let add = |part: Range| {
         // SAFETY: RAM that is mapped, outside the image and what is reserved.
-        without(part, cuts.clone(), |free| unsafe { pool.add(free) });
+        without(part, &cuts, |free| unsafe { pool.add(free) });
     };
     ram().for_each(|r| add(Range { end: r.end.min(FOUR_GIB), ..r }));
     // SAFETY: the loader's string ends with a zero.
     let command_line = unsafe { copy(&pool, info.command_line as *const i8)? };
-    let (paging, ram_mapped) = map_memory(&pool, ram(), reserved.clone())?;
+    let (paging, ram_mapped) = map_memory(&pool, ram(), &reserved)?;
     // SAFETY: the image, its stack and all RAM are mapped.
     unsafe { paging.load() };
     ram().for_each(|r| add(Range { start: r.start.max(FOUR_GIB), ..r }));
@@ -150,7 +151,7 @@ fn image() -> Range {
 fn map_memory(
     pool: &Pool,
     ram: impl Iterator<Item = Range>,
-    reserved: impl Iterator<Item = Range> + Clone,
+    reserved: &[Range],
 ) -> Result<(Paging, Vec<Range, MAX_RAM>), MapError> {
     let paging = Paging::new(pool)?;
     let [text, rodata, guard] =
@@ -168,11 +169,11 @@ fn map_memory(
     let mut outcome = Ok(());
     for r in ram {
         let whole = Range { start: r.start.max(PAGE), end: r.end };
-        without(whole, reserved.clone(), |part| {
+        without(whole, reserved, |part| {
             // Only whole pages are RAM.
             let part = Range { start: part.start.next_multiple_of(PAGE), end: part.end & !(PAGE - 1) };
             if part.start < part.end && known.push(part).is_ok() {
-                without(part, core::iter::once(image()), |part| {
+                without(part, &[image()], |part| {
                     outcome = outcome.and(paging.map(pool, part, Kind::Data).map(drop));
                 });
             }

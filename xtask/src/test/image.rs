@@ -10,7 +10,7 @@ use std::fs;
 use std::time::Instant;
 
 /// The largest a ping-pong with driver and HAL may be, without symbols.
-const LARGEST: u64 = 160 * 1024;
+const LARGEST: u64 = 160_000;
 
 /// Some memory lies above 4 GiB, and so do wide BARs where firmware chooses.
 const LARGE: u32 = 5 * 1024;
