@@ -1,11 +1,12 @@
 //! Gates: what must not be in the code, each shown to fail on a crate that has it before it may pass ours.
 
 use crate::workspace::Workspace;
-use anyhow::Result;
+use anyhow::{Context, Result};
 use std::fs;
 use std::path::PathBuf;
 
 pub mod arrows;
+pub mod barriers;
 pub mod hal_bypass;
 pub mod instructions;
 pub mod no_alloc;
@@ -26,4 +27,21 @@ fn scratch(workspace: &Workspace, name: &str, manifest: &str, source: &str) -> R
     fs::write(folder.join("Cargo.toml"), head + manifest)?;
     fs::write(folder.join("src/lib.rs"), source)?;
     Ok(folder)
+}
+
+/// The drivers' data path, exported (`xtask/gates/data_path.rs`), and the dependencies of a package that holds it.
+fn data_path(workspace: &Workspace) -> Result<(String, String)> {
+    let path = workspace.root.join("xtask/gates/data_path.rs");
+    let source = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
+    let line = |name: &str, folder: &str| {
+        let folder = workspace.root.join(folder).display().to_string();
+        format!("{name} = {{ path = {folder:?} }}\n")
+    };
+    let dependencies = [
+        "[dependencies]\n".to_owned(),
+        line("bareverbs", "core"),
+        line("bareverbs-hal", "hal"),
+        line("bareverbs-mlx5", "drivers/mlx5"),
+    ];
+    Ok((source, dependencies.concat()))
 }

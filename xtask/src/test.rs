@@ -52,6 +52,7 @@ const GROUPS: &[Group] = &[
     ("arrows", Host, gates::arrows::run),
     ("no-alloc", Host, gates::no_alloc::run),
     ("no-panic", Host, gates::no_panic::run),
+    ("aarch64-barriers", Host, gates::barriers::run),
     ("hal-bypass", Host, gates::hal_bypass::run),
     ("bench-instructions", Host, gates::instructions::run),
     ("libmlx5-differential", Host, libmlx5::differential),

@@ -153,6 +153,24 @@ pub fn valgrind(workspace: &Workspace, shell: &Shell) -> Result<Tool> {
     })
 }
 
+/// objdump for aarch64.
+pub fn aarch64_objdump(workspace: &Workspace, shell: &Shell) -> Result<Tool> {
+    if let Some(program) = on_path("aarch64-linux-gnu-objdump") {
+        return Ok(Tool::OnPath(program));
+    }
+    let packages = &["binutils-aarch64-linux-gnu"];
+    let root = Recipe { name: "binutils-aarch64", suites: &["bookworm"], packages }.unpack(workspace, shell)?;
+    Ok(Tool::Unpacked { root, program: "usr/bin/aarch64-linux-gnu-objdump", arguments: vec![], variables: vec![] })
+}
+
+/// The source of Rust's library, of just this release.
+pub fn rust_library(workspace: &Workspace, shell: &Shell, release: &str) -> Result<PathBuf> {
+    let (name, package) = (format!("rust-src-{release}"), format!("rust-src={release}+*"));
+    let of = |suites| Recipe { name: &name, suites, packages: &[&package] }.unpack(workspace, shell);
+    let root = of(&["trixie-backports", "trixie"]).or_else(|_| of(&["sid", "forky"]))?;
+    Ok(root.join(&format!("usr/src/rustc-{release}/library")))
+}
+
 /// mksquashfs, for the root of Linux guests.
 pub fn mksquashfs(workspace: &Workspace, shell: &Shell) -> Result<Tool> {
     if let Some(program) = on_path("mksquashfs") {

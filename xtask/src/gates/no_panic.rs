@@ -3,11 +3,10 @@
 //! A `no_std` shared library exports the data path. Its panic handler calls a function that exists nowhere, so the
 //! library links only if the optimizer (fat LTO) could throw the handler out: one bounds check left makes the link fail.
 
-use super::{TARGET, scratch};
+use super::{TARGET, data_path, scratch};
 use crate::test::{Bench, Tally};
 use anyhow::{Context, Result, bail, ensure};
 use std::fs;
-use std::path::Path;
 use std::process::Command;
 
 /// The function that the panic handler calls; the linker names it when it fails.
@@ -64,10 +63,9 @@ pub fn run(bench: &Bench) -> Result<Tally> {
     let mut tally = Tally::default();
     tally.count(link(bench, "no-panic-fine", DOES_NOT_PANIC, ""));
     tally.count(refuses(bench, PANICS));
-    let data_path = bench.workspace.root.join("xtask/gates/no_panic.rs");
-    let data_path = fs::read_to_string(&data_path).with_context(|| data_path.display().to_string())?;
+    let (data_path, dependencies) = data_path(bench.workspace)?;
     tally.count(names_all(&data_path));
-    tally.count(link(bench, "no-panic-data-path", &data_path, &dependencies(&bench.workspace.root)));
+    tally.count(link(bench, "no-panic-data-path", &data_path, &dependencies));
     Ok(tally)
 }
 
@@ -75,21 +73,8 @@ pub fn run(bench: &Bench) -> Result<Tally> {
 fn names_all(data_path: &str) -> Result<()> {
     let is_there = |name: &str| data_path.contains(&format!("extern \"C\" fn {name}("));
     let missing: Vec<_> = ENTRY_POINTS.iter().filter(|name| !is_there(name)).collect();
-    ensure!(missing.is_empty(), "xtask/gates/no_panic.rs does not export {missing:?}");
+    ensure!(missing.is_empty(), "xtask/gates/data_path.rs does not export {missing:?}");
     Ok(())
-}
-
-/// The packages whose data path `xtask/gates/no_panic.rs` exports.
-fn dependencies(root: &Path) -> String {
-    let line =
-        |name: &str, folder: &str| format!("{name} = {{ path = {:?} }}\n", root.join(folder).display().to_string());
-    [
-        "[dependencies]\n".to_owned(),
-        line("bareverbs", "core"),
-        line("bareverbs-hal", "hal"),
-        line("bareverbs-mlx5", "drivers/mlx5"),
-    ]
-    .concat()
 }
 
 /// Shows that the gate refuses a library with one bounds check, and for that reason.

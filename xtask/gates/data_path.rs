@@ -1,7 +1,7 @@
-// The data path of the drivers, exported so that the no-panic gate links all of it (`cargo xtask test no-panic`).
-// The gate adds `#![no_std]` in front and a panic handler behind. Everything here is built for one target, in release.
+// The data path of the drivers, exported for the gates that look at its code: no-panic links all of it, aarch64-barriers
+// disassembles it. A gate adds `#![no_std]` in front and a panic handler behind.
 //
-// A HAL that does nothing stands in for the platform: the gate links, it never runs.
+// A HAL that does nothing stands in for the platform: nothing of this ever runs.
 
 // --- entry points of the driver, one function each: post_send, post_recv, post_srq_recv, poll, service ---
 
