@@ -1,9 +1,7 @@
-//! PCI configuration space: memory-mapped (PCI Express base specification, 7.2.2) where ACPI tells of it, else ports
-//! 0xcf8 and 0xcfc (PCI local bus specification 3.0, 3.2.2.3.2), which reach only the first 256 bytes.
+//! PCI configuration space: its registers, and the memory-mapped way to it (PCI Express base specification, 7.2.2).
 
-use crate::port::{in32, out32};
 use bareverbs_hal::PciAddress;
-use spin::Mutex;
+use heapless::Vec;
 
 /// Offsets in configuration space (PCI local bus specification 3.0, chapter 6; PCI-to-PCI bridges 1.2, chapter 3).
 pub(crate) const ID: u16 = 0x00;
@@ -61,59 +59,22 @@ unsafe impl Send for Window {}
 // SAFETY: registers of hardware; each access is one of 32 bits.
 unsafe impl Sync for Window {}
 
-/// The machine's configuration space.
-pub(crate) enum Config {
-    Mapped(heapless::Vec<Window, 8>),
-    /// An address port and a data port: one access at a time.
-    Ports(Mutex<()>),
-}
+/// All windows that ACPI tells of.
+pub(crate) type Windows = Vec<Window, 8>;
 
-const ADDRESS_PORT: u16 = 0xcf8;
-const DATA_PORT: u16 = 0xcfc;
-
-/// What to write to the address port, for what the ports reach.
-fn port_address(at: PciAddress, offset: u16) -> Option<u32> {
-    let function = u32::from(at.bus) << 16 | u32::from(at.device & 31) << 11 | u32::from(at.function & 7) << 8;
-    (at.segment == 0 && offset < 256).then_some(1 << 31 | function | u32::from(offset & 0xfc))
-}
-
-impl ConfigSpace for Config {
+impl ConfigSpace for Windows {
     fn read32(&self, at: PciAddress, offset: u16) -> u32 {
-        match self {
-            Self::Mapped(windows) => match windows.iter().find_map(|w| w.register(at, offset)) {
-                // SAFETY: the promise of `Window::new`.
-                Some(register) => unsafe { register.read_volatile() },
-                None => u32::MAX,
-            },
-            Self::Ports(lock) => {
-                let Some(address) = port_address(at, offset) else { return u32::MAX };
-                let _one_at_a_time = lock.lock();
-                // SAFETY: configuration cycles do not touch memory.
-                unsafe {
-                    out32(ADDRESS_PORT, address);
-                    in32(DATA_PORT)
-                }
-            }
+        match self.iter().find_map(|w| w.register(at, offset)) {
+            // SAFETY: the promise of `Window::new`.
+            Some(register) => unsafe { register.read_volatile() },
+            None => u32::MAX,
         }
     }
 
     fn write32(&self, at: PciAddress, offset: u16, value: u32) {
-        match self {
-            Self::Mapped(windows) => {
-                if let Some(register) = windows.iter().find_map(|w| w.register(at, offset)) {
-                    // SAFETY: the promise of `Window::new`.
-                    unsafe { register.write_volatile(value) };
-                }
-            }
-            Self::Ports(lock) => {
-                let Some(address) = port_address(at, offset) else { return };
-                let _one_at_a_time = lock.lock();
-                // SAFETY: configuration cycles do not touch memory that Rust knows of; bus mastering is its owner's.
-                unsafe {
-                    out32(ADDRESS_PORT, address);
-                    out32(DATA_PORT, value);
-                }
-            }
+        if let Some(register) = self.iter().find_map(|w| w.register(at, offset)) {
+            // SAFETY: the promise of `Window::new`.
+            unsafe { register.write_volatile(value) };
         }
     }
 }

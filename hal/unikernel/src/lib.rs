@@ -9,37 +9,52 @@
 //!
 //! Exceptions and panics are reported on the serial port and end the machine, after bus mastering of every open
 //! function was turned off; see [`exit`].
+//!
+//! On other processors only what does not depend on them is there: ACPI's tables, PCI, the pool, the command line.
 #![cfg_attr(not(test), no_std)]
-#![cfg(target_arch = "x86_64")]
-#![cfg_attr(not(feature = "image"), allow(dead_code, reason = "what only an entry calls"))]
+#![cfg_attr(not(all(feature = "image", target_arch = "x86_64")), allow(dead_code, reason = "what only an entry calls"))]
 
 pub mod acpi;
 mod bars;
-#[cfg(feature = "image")]
-mod boot;
-pub mod clock;
 pub mod cmdline;
 mod config;
-pub mod exit;
-mod function;
-mod machine;
-#[cfg(all(feature = "image", not(target_os = "none")))]
-mod mem;
 pub mod memory;
-mod paging;
 mod pci;
+
+#[cfg(target_arch = "x86_64")]
+mod access;
+#[cfg(all(target_arch = "x86_64", feature = "image"))]
+mod boot;
+#[cfg(target_arch = "x86_64")]
+pub mod clock;
+#[cfg(target_arch = "x86_64")]
+pub mod exit;
+#[cfg(target_arch = "x86_64")]
+mod function;
+#[cfg(target_arch = "x86_64")]
+mod machine;
+#[cfg(all(target_arch = "x86_64", feature = "image", not(target_os = "none")))]
+mod mem;
+#[cfg(target_arch = "x86_64")]
+mod paging;
+#[cfg(target_arch = "x86_64")]
 mod port;
+#[cfg(target_arch = "x86_64")]
 pub mod serial;
-#[cfg(feature = "image")]
+#[cfg(all(target_arch = "x86_64", feature = "image"))]
 mod trap;
 
 pub use bars::BarInfo;
+#[cfg(target_arch = "x86_64")]
 pub use function::Function;
+#[cfg(target_arch = "x86_64")]
 pub use machine::{MAX_RAM, Machine, OpenError, StartError};
+#[cfg(target_arch = "x86_64")]
 pub use paging::MapError;
 pub use pci::FunctionInfo;
 
 /// Names the function that an image runs: `fn(&'static Machine) -> u8`, whose result is the image's exit status.
+#[cfg(target_arch = "x86_64")]
 #[macro_export]
 macro_rules! entry {
     ($main:path) => {
@@ -52,6 +67,7 @@ macro_rules! entry {
 }
 
 /// Prints a line on the serial port.
+#[cfg(target_arch = "x86_64")]
 #[macro_export]
 macro_rules! println {
     ($($arguments:tt)*) => {{

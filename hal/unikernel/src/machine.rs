@@ -1,11 +1,12 @@
 //! The machine: its memory, its clock, its PCI functions.
 
 use crate::{
+    access::Config,
     acpi::{Acpi, Physical},
     bars::BarInfo,
     clock::{Clock, Hpet},
     cmdline,
-    config::{COMMAND, COMMAND_BUS_MASTER, COMMAND_MASK, COMMAND_MEMORY, Config, ConfigSpace, Window},
+    config::{COMMAND, COMMAND_BUS_MASTER, COMMAND_MASK, COMMAND_MEMORY, ConfigSpace, Window},
     function::Function,
     memory::{Pool, Range, without},
     paging::{Kind, MapError, Paging},

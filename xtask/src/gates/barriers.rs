@@ -16,8 +16,14 @@ use std::process::Command;
 const AARCH64: &str = "aarch64-unknown-none";
 
 /// Packages that do not depend on the system; of the last only what does not depend on the processor either.
-const PACKAGES: &[&str] =
-    &["bareverbs", "bareverbs-hal", "bareverbs-mlx5-prm", "bareverbs-mlx5", "bareverbs-unikernel"];
+const PACKAGES: &[&str] = &[
+    "bareverbs",
+    "bareverbs-hal",
+    "bareverbs-mlx5-prm",
+    "bareverbs-mlx5",
+    "bareverbs-hal-conformance",
+    "bareverbs-unikernel",
+];
 
 const MANIFEST: &str = "
 [lib]
