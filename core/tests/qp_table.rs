@@ -221,12 +221,12 @@ impl Machine for Qp {
     type State = QpState;
 
     fn step(&mut self, step: usize) -> bool {
-        let Some(&to) = STATES.get(step / 2) else { return self.fail(step % 2 == 0) };
+        let Some(&to) = STATES.get(step / 2) else { return self.fail(step.is_multiple_of(2)) };
         let rows = EXPECTED.iter().find(|(k, _)| *k == self.kind).unwrap().1;
         let row = rows.iter().find(|(from, t, ..)| (*from, *t) == (self.state, to));
         let (required, optional) = row.map_or((0, 0), |(.., r, o)| (*r, *o));
         let mut attr = QpAttr::to(to).cur_state(self.state);
-        attr.mask = QpAttrMask::from_bits_retain(STATE | required | if step % 2 == 0 { 0 } else { optional });
+        attr.mask = QpAttrMask::from_bits_retain(STATE | required | if step.is_multiple_of(2) { 0 } else { optional });
         let result = check_transition(self.kind, self.state, &attr);
         assert_eq!(
             result.is_ok(),
