@@ -17,6 +17,7 @@ mod linux_cases;
 mod linux_opcodes;
 mod linux_speed;
 mod mixed;
+mod mutants;
 mod qemu;
 mod shell;
 mod soak;
@@ -37,6 +38,8 @@ enum Command {
     Test(test::Args),
     /// The long runs, resumable; writes a dated summary into docs/soak.md
     Soak(soak::Args),
+    /// Change the code in small ways and see whether a test notices; resumable; writes docs/mutants.md
+    Mutants(mutants::Args),
     /// Measure what posting and polling cost
     Bench(bench::Args),
     /// Run a command in Linux guests with modelled cards
@@ -55,6 +58,7 @@ fn main() -> ExitCode {
     let outcome = match Args::parse().command {
         Command::Test(args) => test::main(&args),
         Command::Soak(args) => soak::main(&args),
+        Command::Mutants(args) => mutants::main(&args),
         Command::Bench(args) => bench::main(&args),
         Command::Linux(options) => linux::main(&options),
         Command::LinuxSpeed => linux_speed::main(),

@@ -5,6 +5,7 @@
 
 use crate::gates;
 use crate::judges::{libmlx5, wire};
+use crate::mutants;
 use crate::shell::Shell;
 use crate::workspace::Workspace;
 use anyhow::{Result, bail};
@@ -63,6 +64,7 @@ const GROUPS: &[Group] = &[
     ("wire-judges", Host, wire::self_test),
     ("wire-formats", Host, wire::formats),
     ("wire-examples", Host, examples::wire),
+    ("mutants-diff", Host, mutants::diff),
     ("image-build", Host, image::build),
     ("image-selftest", Qemu, image::selftest),
     ("image-ends", Qemu, image::ends),

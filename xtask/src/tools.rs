@@ -48,6 +48,9 @@ pub fn main(args: &Args) -> Result<ExitCode> {
     Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
+/// The version that the tests were written for.
+const CARGO_MUTANTS: &str = "27.1.0";
+
 /// A program that can be started.
 pub enum Tool {
     OnPath(PathBuf),
@@ -183,6 +186,22 @@ pub fn mksquashfs(workspace: &Workspace, shell: &Shell) -> Result<Tool> {
         arguments: vec![],
         variables: vec![],
     })
+}
+
+/// cargo-mutants: from `PATH`, else built by cargo.
+pub fn cargo_mutants(workspace: &Workspace, shell: &Shell) -> Result<PathBuf> {
+    let root = workspace.tools();
+    let program = root.join("bin/cargo-mutants");
+    if let Some(program) = on_path("cargo-mutants") {
+        return Ok(program);
+    }
+    if !program.exists() {
+        shell.note("building cargo-mutants, which takes some minutes");
+        let mut cargo = workspace.cargo();
+        cargo.args(["install", "--locked", "--version", CARGO_MUTANTS, "cargo-mutants", "--root"]).arg(&root);
+        shell.check(&mut cargo)?;
+    }
+    Ok(program)
 }
 
 /// Major and minor version: the first `N.N` in what a program prints.

@@ -437,10 +437,7 @@ impl<H: PciFunction, P: Policy> CompletionQueue for Cq<H, P> {
             return Err(Error::CqError);
         }
         let log = log_entries(entries);
-        let (now, unpolled) = object.ring.with(|ring| (ring.ring.log, ring.unpolled()));
-        if unpolled >= 1 << log {
-            return Err(Error::BelowUnpolled { unpolled });
-        }
+        let now = object.ring.with(|ring| ring.fit(log).map(|()| ring.ring.log))?;
         if log == now {
             return Ok(());
         }

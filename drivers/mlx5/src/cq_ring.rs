@@ -5,7 +5,7 @@ use crate::{
     target::Target,
     users::Lookup,
 };
-use bareverbs::{Completion, PollError, Qpn, cq::Consumer};
+use bareverbs::{Completion, Error, PollError, Qpn, cq::Consumer};
 use bareverbs_hal::Dma;
 use bareverbs_mlx5_prm::{
     cqe::{OP_OWN, op_own, opcode},
@@ -465,6 +465,12 @@ impl CqRing {
         (0..1 << self.ring.log).find(|n| !self.ring.is_new(self.consumer.plus(*n))).unwrap_or(1 << self.ring.log)
     }
 
+    /// Whether the unpolled entries would fit a ring of `1 << log` entries, beside the last one of the old ring.
+    pub(crate) fn fit(&self, log: u32) -> Result<(), Error> {
+        let unpolled = self.unpolled();
+        if unpolled >= 1 << log { Err(Error::BelowUnpolled { unpolled }) } else { Ok(()) }
+    }
+
     /// Goes over to another ring once the device has: copies the unpolled entries there, up to the one that says that
     /// the old ring ended. The device counts that one, so the others move one place on. `false`, and nothing changes,
     /// if it has not come yet.
@@ -489,3 +495,7 @@ impl CqRing {
 #[cfg(test)]
 #[path = "cq_ring_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "cq_ring_explore_tests.rs"]
+mod explore_tests;

@@ -16,7 +16,7 @@ const QPN: u32 = 0x01_0203;
 
 /// Barriers and memory; nothing else is asked for here.
 #[derive(Clone)]
-struct Host;
+pub(super) struct Host;
 
 // SAFETY: memory comes from the allocator, zeroed.
 unsafe impl Platform for Host {
@@ -59,11 +59,11 @@ unsafe impl Dma for Host {
 
 /// An entry as the device writes it.
 #[derive(Clone)]
-struct Cqe([u8; 64]);
+pub(super) struct Cqe(pub(super) [u8; 64]);
 
 impl Cqe {
     /// CQE opcode, and the index of the WQE.
-    fn new(opcode: u8, counter: u16) -> Self {
+    pub(super) fn new(opcode: u8, counter: u16) -> Self {
         let mut e = [0; 64];
         e[56..60].copy_from_slice(&QPN.to_be_bytes());
         e[60..62].copy_from_slice(&counter.to_be_bytes());
@@ -71,25 +71,25 @@ impl Cqe {
         Self(e)
     }
 
-    fn dword(mut self, at: usize, value: u32) -> Self {
+    pub(super) fn dword(mut self, at: usize, value: u32) -> Self {
         self.0[at..at + 4].copy_from_slice(&value.to_be_bytes());
         self
     }
 
-    fn byte(mut self, at: usize, value: u8) -> Self {
+    pub(super) fn byte(mut self, at: usize, value: u8) -> Self {
         self.0[at] = value;
         self
     }
 
     /// The send opcode of a requester's entry.
-    fn sent(self, opcode: u8) -> Self {
+    pub(super) fn sent(self, opcode: u8) -> Self {
         self.byte(56, opcode)
     }
 }
 
 #[repr(C, align(128))]
 #[derive(Clone, Copy)]
-struct Line([u8; 128]);
+pub(super) struct Line(pub(super) [u8; 128]);
 
 /// A ring, a QP with user index 0 and queues of 8 requests, and a device that writes entries.
 struct Rig {

@@ -1,0 +1,292 @@
+//! `cargo xtask mutants`: changes the code in small ways and looks whether a test notices, by cargo-mutants.
+//!
+//! Works on a clone in `target/`, so that nobody's files are touched. Resumable: what was caught is kept by the content of
+//! the file, and only the rest is tried again. A mutant that no test notices fails the command unless it stands, with
+//! the reason, in [`LIST`].
+
+use crate::shell::Shell;
+use crate::test::{Bench, Tally};
+use crate::tools;
+use crate::workspace::Workspace;
+use anyhow::{Context, Result, bail, ensure};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use std::time::Duration;
+
+mod record;
+
+#[derive(clap::Args)]
+pub struct Args {
+    /// Only files whose path contains this
+    filter: Option<String>,
+    /// Only each N-th file, beginning with the K-th (from 0)
+    #[arg(long, value_name = "K/N", value_parser = shard, default_value = "0/1")]
+    shard: (usize, usize),
+    /// List the files and run nothing
+    #[arg(long)]
+    list: bool,
+}
+
+fn shard(text: &str) -> Result<(usize, usize)> {
+    let (k, n) = text.split_once('/').context("K/N")?;
+    let (k, n) = (k.parse()?, n.parse()?);
+    ensure!(k < n, "K is below N");
+    Ok((k, n))
+}
+
+/// Which tests must notice, and how long they may take; on a busy host they take several times as long as on an idle one.
+struct Tests {
+    packages: &'static [&'static str],
+    targets: &'static [&'static str],
+    seconds: u64,
+}
+
+const CORE: Tests = Tests { packages: &["bareverbs"], targets: &["--lib", "--test", "qp_table"], seconds: 120 };
+const DRIVER: Tests = Tests {
+    packages: &["bareverbs-mlx5", "bareverbs-conformance"],
+    targets: &[
+        "--lib",
+        "--test",
+        "modelled_card",
+        "--test",
+        "verbs",
+        "--test",
+        "bad_input",
+        "--test",
+        "field",
+        "--test",
+        "rc",
+        "--test",
+        "doorbells",
+        "--test",
+        "edges",
+    ],
+    seconds: 300,
+};
+
+/// The files, and their tests.
+const FILES: &[(&str, &Tests)] = &[
+    ("core/src/cq.rs", &CORE),
+    ("core/src/srq.rs", &CORE),
+    ("core/src/wq.rs", &CORE),
+    ("core/src/qp.rs", &CORE),
+    ("drivers/mlx5/src/cq_ring.rs", &DRIVER),
+    ("drivers/mlx5/src/cq.rs", &DRIVER),
+    ("drivers/mlx5/src/srq.rs", &DRIVER),
+    ("drivers/mlx5/src/qp_state.rs", &DRIVER),
+    ("drivers/mlx5/src/qp.rs", &DRIVER),
+    ("drivers/mlx5/src/qp_shape.rs", &DRIVER),
+    ("drivers/mlx5/src/cq_view.rs", &DRIVER),
+];
+
+/// Mutants that no test notices: a line each, `file: what is changed`, below the reason, which begins with `#`.
+const LIST: &str = "xtask/mutants.txt";
+/// The record of what was run.
+const RECORD: &str = "docs/mutants.md";
+/// How many mutants of a diff the gate tries at most.
+const MOST_OF_A_DIFF: usize = 24;
+
+/// What came of the mutants of a file, each as `file:line:column: what is changed`.
+#[derive(Default)]
+struct Outcome {
+    caught: Vec<String>,
+    /// The tests did not end.
+    timeout: Vec<String>,
+    missed: Vec<String>,
+    /// No program came out.
+    unviable: Vec<String>,
+}
+
+pub fn main(args: &Args) -> Result<ExitCode> {
+    let wanted = |n: usize, file: &str| {
+        n % args.shard.1 == args.shard.0 && args.filter.as_ref().is_none_or(|filter| file.contains(filter.as_str()))
+    };
+    let files: Vec<_> =
+        FILES.iter().enumerate().filter(|(n, (file, _))| wanted(*n, file)).map(|(_, row)| row).collect();
+    if args.list {
+        files.iter().for_each(|(file, _)| println!("{file}"));
+        return Ok(ExitCode::SUCCESS);
+    }
+    ensure!(!files.is_empty(), "no file is called so; --list names them");
+    let workspace = Workspace::read()?;
+    let bar = Shell::spinner();
+    let shell = Shell::new(workspace.target.join("xtask/log/mutants.log"), bar.clone())?;
+    let mill = Mill::new(&workspace, &shell, "HEAD")?;
+    let listed = record::listed(&fs::read_to_string(mill.tree.join(LIST))?)?;
+    let mut complaints = Vec::new();
+    for (file, tests) in files {
+        bar.set_prefix((*file).to_owned());
+        let outcome = mill.run(file, tests, &[])?;
+        let row = record::Row::new(file, &mill.commit, &mill.day, &outcome);
+        bar.suspend(|| println!("{row}"));
+        complaints.extend(record::unlisted(&outcome.missed, &listed));
+        complaints.extend(record::needless(file, &outcome.missed, &listed));
+        record::write(&workspace.root.join(RECORD), FILES.iter().map(|(file, _)| *file), row, &listed)?;
+    }
+    bar.finish_and_clear();
+    complaints.iter().for_each(|complaint| println!("FAILED: {complaint}"));
+    Ok(if complaints.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// The group of the gate: the mutants in what the working tree changes since the base, see [`base`].
+pub fn diff(bench: &Bench) -> Result<Tally> {
+    let (workspace, shell) = (bench.workspace, &bench.shell);
+    let base = base(workspace, shell)?;
+    let mut tally = Tally::default();
+    let mut left = MOST_OF_A_DIFF;
+    let mut mill = None;
+    for (file, tests) in FILES {
+        let mut command = git(workspace);
+        let diff = shell.check(command.args(["diff", "--no-color", "--no-ext-diff", &base, "--", file]))?;
+        if diff.is_empty() {
+            tally.pass();
+            continue;
+        }
+        if mill.is_none() {
+            let stash = shell.check(git(workspace).args(["stash", "create"]))?;
+            let commit = if stash.trim().is_empty() { "HEAD" } else { stash.trim() };
+            mill = Some(Mill::new(workspace, shell, commit)?);
+        }
+        let Some(mill) = &mill else { continue };
+        let patch = mill.folder.join("diff.patch");
+        fs::write(&patch, &diff)?;
+        let in_diff = ["--in-diff".to_owned(), patch.display().to_string()];
+        let all = mill.list(file, &in_diff)?;
+        // Spread over the file, if they are too many.
+        let step = all.len().div_ceil(left.max(1)).max(1);
+        let some: Vec<&String> = all.iter().step_by(step).take(left).collect();
+        left -= some.len();
+        tally.notes.push(format!("{file}: {} of the {} mutants in the diff", some.len(), all.len()));
+        if some.is_empty() {
+            tally.pass();
+            continue;
+        }
+        let names: Vec<String> =
+            some.iter().flat_map(|name| ["--re".to_owned(), format!("^{}$", regex::escape(name))]).collect();
+        let outcome = mill.run(file, tests, &names)?;
+        let listed = record::listed(&fs::read_to_string(mill.tree.join(LIST))?)?;
+        let unlisted = record::unlisted(&outcome.missed, &listed);
+        tally.passed += some.len() - unlisted.len();
+        unlisted.into_iter().for_each(|complaint| tally.fail(complaint));
+    }
+    if mill.is_none() {
+        tally.notes.push(format!("none of {} files has changed since {base}: nothing to do", FILES.len()));
+    }
+    Ok(tally)
+}
+
+/// What the gate compares with: where a branch left the main one; on the main branch itself the commit before, and
+/// where no history is at hand (a shallow checkout) nothing, so that all is new.
+fn base(workspace: &Workspace, shell: &Shell) -> Result<String> {
+    let head = shell.check(git(workspace).args(["rev-parse", "HEAD"]))?;
+    for main in ["origin/main", "main"] {
+        let found = shell.run(git(workspace).args(["merge-base", "HEAD", main]))?;
+        if found.status.success() && found.text.trim() != head.trim() {
+            return Ok(found.text.trim().to_owned());
+        }
+    }
+    let parent = shell.run(git(workspace).args(["rev-parse", "--verify", "--quiet", "HEAD~1"]))?;
+    if parent.status.success() {
+        return Ok(parent.text.trim().to_owned());
+    }
+    Ok(shell.check(git(workspace).args(["hash-object", "-t", "tree", "/dev/null"]))?.trim().to_owned())
+}
+
+fn git(workspace: &Workspace) -> Command {
+    let mut command = Command::new("git");
+    command.current_dir(&workspace.root);
+    command
+}
+
+/// A clone in which files are changed, and cargo-mutants.
+struct Mill<'a> {
+    shell: &'a Shell,
+    program: PathBuf,
+    folder: PathBuf,
+    tree: PathBuf,
+    commit: String,
+    day: String,
+}
+
+impl<'a> Mill<'a> {
+    fn new(workspace: &Workspace, shell: &'a Shell, commit: &str) -> Result<Self> {
+        let program = tools::cargo_mutants(workspace, shell)?;
+        let commit = shell.check(git(workspace).args(["rev-parse", commit]))?.trim().to_owned();
+        let day = shell.check(Command::new("date").args(["-u", "+%Y-%m-%d"]))?.trim().to_owned();
+        let folder = workspace.target.join("xtask/mutants");
+        let tree = folder.join("tree");
+        fs::create_dir_all(&folder)?;
+        if !tree.join(".git").exists() {
+            shell.check(git(workspace).args(["clone", "--quiet", "--shared", "--no-checkout", "."]).arg(&tree))?;
+        }
+        // Also away with what an interrupted run has left changed.
+        let mut checkout = Command::new("git");
+        shell.check(checkout.current_dir(&tree).args(["checkout", "--quiet", "--force", "--detach", &commit]))?;
+        Ok(Self { shell, program, folder, tree, commit, day })
+    }
+
+    fn command(&self, file: &str) -> Command {
+        let mut command = Command::new(&self.program);
+        command.current_dir(&self.tree).env("CARGO_TARGET_DIR", self.folder.join("target"));
+        command.args(["mutants", "--colors", "never", "--file", file]);
+        command
+    }
+
+    /// Names of the mutants of a file.
+    fn list(&self, file: &str, more: &[String]) -> Result<Vec<String>> {
+        let text = self.shell.check(self.command(file).arg("--list").args(more))?;
+        Ok(text.lines().filter(|line| line.starts_with(file)).map(str::to_owned).collect())
+    }
+
+    /// Tries the mutants of a file, those that `more` leaves, but those that were caught before.
+    fn run(&self, file: &str, tests: &Tests, more: &[String]) -> Result<Outcome> {
+        let mut command = Command::new("git");
+        let blob = self.shell.check(command.current_dir(&self.tree).args(["rev-parse", &format!("HEAD:{file}")]))?;
+        let kept = format!("{}-{}", file.replace('/', "-"), blob.trim());
+        let out = self.folder.join(if more.is_empty() { "all" } else { "diff" }).join(kept);
+        fs::create_dir_all(&out)?;
+        // A run that goes on tells no more which of the mutants before it made no program.
+        let unviable = out.join("unviable.txt");
+        let mut before = fs::read_to_string(&unviable).unwrap_or_default();
+        before.push_str(&fs::read_to_string(out.join("mutants.out/unviable.txt")).unwrap_or_default());
+        fs::write(&unviable, before)?;
+        let mut command = self.command(file);
+        command.args(["--in-place", "--iterate", "--profile", "mutants", "--caught", "--timeout"]);
+        command.arg(tests.seconds.to_string()).args(more).arg("--output").arg(&out);
+        tests.packages.iter().for_each(|package| _ = command.args(["--test-package", package]));
+        command.arg("--").args(tests.targets);
+        let finished = self.shell.run_within(&mut command, Duration::from_secs(24 * 3600))?;
+        // All caught, some missed, some without end; anything else is none of the mutants' fault.
+        if !matches!(finished.status.code(), Some(0 | 2 | 3)) {
+            bail!("{}", finished.complaint());
+        }
+        Outcome::read(&out)
+    }
+}
+
+impl Outcome {
+    fn read(folder: &Path) -> Result<Self> {
+        let lines = |name: &str| -> Result<Vec<String>> {
+            let file = folder.join(name);
+            let text = fs::read_to_string(&file).with_context(|| file.display().to_string())?;
+            Ok(text.lines().map(str::to_owned).collect())
+        };
+        let mut unviable = lines("unviable.txt")?;
+        unviable.extend(lines("mutants.out/unviable.txt")?);
+        let mut caught = lines("mutants.out/caught.txt")?;
+        // Written by a run that goes on only.
+        caught.extend(lines("mutants.out/previously_caught.txt").unwrap_or_default());
+        for names in [&mut caught, &mut unviable] {
+            names.sort_unstable();
+            names.dedup();
+        }
+        caught.retain(|name| !unviable.contains(name));
+        Ok(Self {
+            caught,
+            unviable,
+            timeout: lines("mutants.out/timeout.txt")?,
+            missed: lines("mutants.out/missed.txt")?,
+        })
+    }
+}

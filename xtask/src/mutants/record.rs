@@ -1,0 +1,149 @@
+//! The list of mutants that no test notices, and the record of what was run.
+
+use super::Outcome;
+use anyhow::{Context, Result, ensure};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::fs;
+use std::path::Path;
+
+/// The listed mutants, each as often as it is listed (several places of a function may be changed alike), and why no
+/// test can notice.
+pub type Listed = BTreeMap<String, (usize, String)>;
+
+/// Reads the list: reasons in lines that begin with `#`, below each the mutants it is for, up to an empty line.
+pub fn listed(text: &str) -> Result<Listed> {
+    let mut all = Listed::new();
+    let mut reason = String::new();
+    for line in text.lines().map(str::trim) {
+        match line.strip_prefix('#') {
+            None if line.is_empty() => reason.clear(),
+            Some(words) => reason = format!("{reason} {}", words.trim()).trim().to_owned(),
+            None => {
+                ensure!(!reason.is_empty(), "no reason above {line}");
+                all.entry(line.to_owned()).or_insert((0, reason.clone())).0 += 1;
+            }
+        }
+    }
+    Ok(all)
+}
+
+/// A mutant without its place, which moves with every line above it.
+fn name(mutant: &str) -> String {
+    let mut parts = mutant.splitn(4, ':');
+    match (parts.next(), parts.next(), parts.next(), parts.next()) {
+        (Some(file), Some(_), Some(_), Some(what)) => format!("{file}:{what}"),
+        _ => mutant.to_owned(),
+    }
+}
+
+fn counted(mutants: &[String]) -> BTreeMap<String, usize> {
+    let mut counts = BTreeMap::new();
+    mutants.iter().for_each(|mutant| *counts.entry(name(mutant)).or_insert(0) += 1);
+    counts
+}
+
+/// Complaints of the missed mutants that are not listed, or more often than that.
+pub fn unlisted(missed: &[String], listed: &Listed) -> Vec<String> {
+    let over = |name: &String| counted(missed)[name] > listed.get(name).map_or(0, |(n, _)| *n);
+    missed.iter().filter(|m| over(&name(m))).map(|m| format!("no test notices {m}")).collect()
+}
+
+/// Complaints of the listed mutants of a file that some test notices.
+pub fn needless(file: &str, missed: &[String], listed: &Listed) -> Vec<String> {
+    let missed = counted(missed);
+    let here = listed.iter().filter(|(name, _)| name.starts_with(&format!("{file}:")));
+    let more = here.filter(|(name, (n, _))| *n > missed.get(*name).copied().unwrap_or(0));
+    more.map(|(name, _)| format!("listed, but noticed: {name}")).collect()
+}
+
+/// What came of a file, as a row of the record's table.
+pub struct Row {
+    file: String,
+    text: String,
+}
+
+impl Row {
+    pub fn new(file: &str, commit: &str, day: &str, outcome: &Outcome) -> Self {
+        let Outcome { caught, timeout, missed, unviable } = outcome;
+        let all = caught.len() + timeout.len() + missed.len();
+        let text = format!(
+            "| `{file}` | {day} | {:.12} | {all} | {} | {} | {} | {} |",
+            commit,
+            caught.len(),
+            timeout.len(),
+            missed.len(),
+            unviable.len()
+        );
+        Self { file: file.to_owned(), text }
+    }
+}
+
+impl fmt::Display for Row {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+/// Writes the record anew with another row; the rows of other files stay as they are.
+pub fn write<'a>(path: &Path, files: impl Iterator<Item = &'a str>, row: Row, listed: &Listed) -> Result<()> {
+    let before = fs::read_to_string(path).unwrap_or_default();
+    let mut text = String::from(
+        "# Mutants\n\n\
+         Written by `cargo xtask mutants`: cargo-mutants changes the code in small ways, one at a time, and a test must\n\
+         fail. *No end*: the tests did not end, which notices it too. *Missed*: no test fails; each such mutant is listed\n\
+         below with the reason. *No program*: it does not compile. `cargo xtask test mutants-diff`, part of the gate, does\n\
+         the same for what a commit changes.\n\n\
+         | file | run on | at commit | mutants | caught | no end | missed | no program |\n\
+         |---|---|---|--:|--:|--:|--:|--:|\n",
+    );
+    for file in files {
+        let begins = format!("| `{file}` |");
+        let kept = before.lines().find(|line| line.starts_with(&begins));
+        match kept {
+            _ if row.file == file => text += &row.text,
+            Some(line) => text += line,
+            None => text += &format!("| `{file}` | not yet | | | | | | |"),
+        }
+        text.push('\n');
+    }
+    text += "\n## Missed, and why\n\n";
+    for (name, (n, reason)) in listed {
+        let times = if *n > 1 { format!(" ({n} places)") } else { String::new() };
+        text += &format!("- `{name}`{times}: {reason}\n");
+    }
+    fs::write(path, text).with_context(|| path.display().to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MISSED: [&str; 2] = ["a/b.rs:3:4: replace f -> u32 with 0", "a/b.rs:9:4: replace f -> u32 with 0"];
+
+    fn missed() -> Vec<String> {
+        MISSED.map(String::from).into()
+    }
+
+    #[test]
+    fn a_mutant_is_listed_as_often_as_it_may_be_missed() {
+        let once = listed("# nobody\n# can see\na/b.rs: replace f -> u32 with 0\n").unwrap();
+        assert_eq!(once["a/b.rs: replace f -> u32 with 0"], (1, "nobody can see".to_owned()));
+        assert_eq!(unlisted(&missed(), &once).len(), 2);
+        assert_eq!(unlisted(&missed()[..1], &once).len(), 0);
+        assert_eq!(unlisted(&missed(), &Listed::new()).len(), 2);
+    }
+
+    #[test]
+    fn what_is_listed_in_vain_is_told() {
+        let twice = listed("# why\na/b.rs: replace f -> u32 with 0\na/b.rs: replace f -> u32 with 0\n").unwrap();
+        assert_eq!(needless("a/b.rs", &missed(), &twice), Vec::<String>::new());
+        assert_eq!(needless("a/b.rs", &missed()[..1], &twice).len(), 1);
+        assert_eq!(needless("a/c.rs", &[], &twice), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_mutant_without_a_reason_is_refused() {
+        assert!(listed("a/b.rs: replace f -> u32 with 0\n").is_err());
+    }
+}
