@@ -57,6 +57,8 @@ pub struct DeviceAttr {
     pub max_mr: u32,
     /// Protection domains.
     pub max_pd: u32,
+    /// XRC domains; 0 without XRC.
+    pub max_xrcd: u32,
     /// Outstanding reads and atomics as responder, a QP.
     pub max_qp_rd_atom: u8,
     /// Outstanding reads and atomics as initiator, a QP.
@@ -251,6 +253,16 @@ pub struct SrqAttr {
     pub limit: u32,
 }
 
+/// What an XRC SRQ is made with (ibv_create_srq_ex: IBV_SRQT_XRC).
+pub struct XrcSrqInit<'a, D: Device> {
+    /// Sizes.
+    pub attr: SrqAttr,
+    /// Target QPs of this domain receive into it.
+    pub xrcd: &'a D::Xrcd,
+    /// Completions of all its receives go here, whichever QP took them.
+    pub cq: &'a D::Cq,
+}
+
 /// Sizes of a QP's queues (ibv_create_qp: cap). What is asked for is a minimum; the QP tells the actual ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QpCap {
@@ -268,11 +280,11 @@ pub struct QpCap {
 
 /// What a QP is made with (ibv_create_qp).
 pub struct QpInit<'a, D: Device> {
-    /// Type.
+    /// Type. XRC targets are made by [`Device::create_xrc_target`] instead.
     pub kind: QpType,
     /// Completions of sends go here.
     pub send_cq: &'a D::Cq,
-    /// Completions of receives go here; may be the same.
+    /// Completions of receives go here; may be the same. An XRC initiator has none and does not hold it.
     pub recv_cq: &'a D::Cq,
     /// Receives come from here instead of an own queue.
     pub srq: Option<&'a D::Srq>,

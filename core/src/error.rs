@@ -158,6 +158,7 @@ pub enum Argument {
     Cqs,
     Srqs,
     Pds,
+    Xrcds,
     Regions,
     ModerationPeriod,
     ModerationCount,
@@ -176,6 +177,7 @@ pub enum Object {
     Srq,
     Qp,
     Mr,
+    Xrcd,
     AddressHandle,
 }
 
@@ -309,7 +311,7 @@ pub enum PostError {
     WrongState(QpState),
     /// The QP type, or the device, does not have this operation.
     UnsupportedOp,
-    /// A datagram without a destination, or a destination on a connected QP.
+    /// A datagram without a receiver, an XRC request without an SRQ, or either on a QP of another type.
     Destination,
     /// The address handle was made by another device.
     ForeignAddress,
@@ -336,7 +338,7 @@ impl fmt::Display for PostError {
             Self::InlineTooLong { max } => write!(f, "more than {max} inline bytes"),
             Self::WrongState(state) => write!(f, "not in state {state}"),
             Self::UnsupportedOp => f.write_str("the QP does not have this operation"),
-            Self::Destination => f.write_str("a destination is for datagrams, and needed there"),
+            Self::Destination => f.write_str("a destination is for datagrams and XRC, and needed there"),
             Self::ForeignAddress => f.write_str("the address handle belongs to another device"),
             Self::AtomicShape => f.write_str("an atomic needs one aligned element of eight bytes"),
             Self::InlineRead => f.write_str("data that comes back cannot be inline"),

@@ -21,7 +21,7 @@ mod wr;
 
 pub use attr::{
     Access, AhAttr, CqInit, DeviceAttr, GidEntry, GidType, GlobalRoute, LinkLayer, PortAttr, PortState, QpCap, QpInit,
-    SrqAttr,
+    SrqAttr, XrcSrqInit,
 };
 pub use error::{Argument, Error, Object, PlatformError, PollError, PostError, PostListError};
 pub use event::Event;
@@ -30,8 +30,8 @@ pub use units::{
     AckTimeout, Cqn, Gid, Lid, Lkey, Mac, Mtu, Pkey, PortNum, Psn, Qkey, Qpn, RetryCount, Rkey, RnrTimer, Srqn,
 };
 pub use verbs::{
-    CompletionQueue, CompletionView, Destroy, Device, Handle, Memory, MemoryRegion, Notify, QueuePair, RawMemory,
-    Refused, RegionInit, SharedReceiveQueue,
+    Absent, CompletionQueue, CompletionView, Destroy, Device, Handle, Memory, MemoryRegion, Notify, QueuePair,
+    RawMemory, Refused, RegionInit, SharedReceiveQueue,
 };
 pub use wc::{Completion, WcFlags, WcOpcode, WcStatus};
-pub use wr::{AddressHandle, Payload, RecvWr, SendFlags, SendOp, SendWr, Sge, UdDestination};
+pub use wr::{AddressHandle, Destination, Payload, RecvWr, SendFlags, SendOp, SendWr, Sge, UdDestination};

@@ -3,7 +3,8 @@
 use crate::{
     Access, AddressHandle, AhAttr, Completion, Cqn, DeviceAttr, Error, Event, Gid, GidEntry, Lkey, Pkey, PollError,
     PortAttr, PortNum, PostError, PostListError, QpAttr, QpCap, QpInit, QpState, QpType, Qpn, RecvWr, Rkey, SendWr,
-    Sge, SrqAttr, Srqn, WcFlags, WcOpcode, WcStatus, attr::CqInit,
+    Sge, SrqAttr, Srqn, WcFlags, WcOpcode, WcStatus,
+    attr::{CqInit, XrcSrqInit},
 };
 use core::{borrow::Borrow, fmt, ops::Range, ptr::NonNull, time::Duration};
 
@@ -52,6 +53,27 @@ pub trait Handle: Destroy {
     /// # Safety
     /// `raw` came from `into_raw` of the same type and is taken up once.
     unsafe fn from_raw(raw: NonNull<()>) -> Self;
+}
+
+/// An object that a device does not have: nobody can make one. For providers without XRC, memory windows, and the like.
+#[derive(Clone, Copy, Debug)]
+pub enum Absent {}
+
+impl Destroy for Absent {
+    fn destroy(self) -> Result<(), Refused<Self>> {
+        match self {}
+    }
+}
+
+impl Handle for Absent {
+    fn into_raw(self) -> NonNull<()> {
+        match self {}
+    }
+
+    unsafe fn from_raw(_raw: NonNull<()>) -> Self {
+        // SAFETY: the caller promises a pointer that `into_raw` gave, and it never gave any.
+        unsafe { core::hint::unreachable_unchecked() }
+    }
 }
 
 /// Memory that can be registered: a range that stays where it is.
@@ -119,6 +141,8 @@ pub trait Device: Clone + Handle {
     type Qp: QueuePair;
     /// Memory region over `M`.
     type Mr<M: Memory>: MemoryRegion<M>;
+    /// XRC domain; [`Absent`] where there is no XRC.
+    type Xrcd: Handle;
 
     /// What the device can do (ibv_query_device).
     fn attributes(&self) -> DeviceAttr;
@@ -146,6 +170,23 @@ pub trait Device: Clone + Handle {
 
     /// Makes a queue pair in RESET (ibv_create_qp).
     fn create_qp(&self, pd: &Self::Pd, init: &QpInit<'_, Self>) -> Result<Self::Qp, Error>;
+
+    /// Makes an XRC domain: its target QPs receive into its SRQs (ibv_open_xrcd; of one process, so without a file).
+    fn open_xrcd(&self) -> Result<Self::Xrcd, Error> {
+        Err(Error::Unsupported("XRC"))
+    }
+
+    /// Makes a shared receive queue of an XRC domain, which senders name by its number (ibv_create_srq_ex).
+    fn create_xrc_srq(&self, _pd: &Self::Pd, _init: &XrcSrqInit<'_, Self>) -> Result<Self::Srq, Error> {
+        Err(Error::Unsupported("XRC"))
+    }
+
+    /// Makes the receiving end of an XRC connection, in RESET (ibv_create_qp_ex: IBV_QPT_XRC_RECV). It has no queues and
+    /// no CQ of its own: each message goes to the SRQ that it names, and completes to that SRQ's CQ with this QP's
+    /// number. `context` comes back from [`QueuePair::context`].
+    fn create_xrc_target(&self, _xrcd: &Self::Xrcd, _context: u64) -> Result<Self::Qp, Error> {
+        Err(Error::Unsupported("XRC"))
+    }
 
     /// Registers memory; the region owns it until it is deregistered (ibv_reg_mr).
     fn register<M: Memory>(

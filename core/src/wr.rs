@@ -1,6 +1,6 @@
 //! Work requests: what is posted (manual pages ibv_post_send, ibv_post_recv, ibv_post_srq_recv).
 
-use crate::{Lkey, Qkey, Qpn, Rkey};
+use crate::{Lkey, Qkey, Qpn, Rkey, Srqn};
 use bitflags::bitflags;
 
 /// A scatter/gather element: a range inside one memory region. Comes from [`crate::MemoryRegion::sge`].
@@ -121,6 +121,15 @@ pub enum Payload<'a> {
     InlineGather(&'a [&'a [u8]]),
 }
 
+/// Where a request goes that the QP's connection does not settle.
+#[derive(Clone, Copy, Debug)]
+pub enum Destination<'a> {
+    /// A datagram's receiver.
+    Ud(&'a UdDestination),
+    /// The shared receive queue at the other end of an XRC connection (ibv_post_send: qp_type.xrc.remote_srqn).
+    Srq(Srqn),
+}
+
 /// Where a datagram goes.
 #[derive(Clone, Copy, Debug)]
 pub struct UdDestination {
@@ -171,21 +180,21 @@ pub struct SendWr<'a> {
     pub payload: Payload<'a>,
     /// How.
     pub flags: SendFlags,
-    /// Where to, for UD QPs; `None` for all others.
-    pub ud: Option<&'a UdDestination>,
+    /// Where to, for UD and XRC QPs; `None` for all others.
+    pub to: Option<Destination<'a>>,
 }
 
 impl<'a> SendWr<'a> {
     /// A request of registered memory, without flags.
     #[inline(always)]
     pub const fn new(op: SendOp, sges: &'a [Sge]) -> Self {
-        Self { wr_id: 0, op, payload: Payload::Sges(sges), flags: SendFlags::empty(), ud: None }
+        Self { wr_id: 0, op, payload: Payload::Sges(sges), flags: SendFlags::empty(), to: None }
     }
 
     /// A request whose data is copied into the WQE.
     #[inline(always)]
     pub const fn inline(op: SendOp, data: &'a [u8]) -> Self {
-        Self { wr_id: 0, op, payload: Payload::Inline(data), flags: SendFlags::empty(), ud: None }
+        Self { wr_id: 0, op, payload: Payload::Inline(data), flags: SendFlags::empty(), to: None }
     }
 
     /// Sets the id that comes back in the completion.
@@ -211,7 +220,14 @@ impl<'a> SendWr<'a> {
     /// Names the receiver of a datagram.
     #[inline(always)]
     pub const fn to(mut self, ud: &'a UdDestination) -> Self {
-        self.ud = Some(ud);
+        self.to = Some(Destination::Ud(ud));
+        self
+    }
+
+    /// Names the shared receive queue of an XRC request.
+    #[inline(always)]
+    pub const fn to_srq(mut self, srqn: Srqn) -> Self {
+        self.to = Some(Destination::Srq(srqn));
         self
     }
 }

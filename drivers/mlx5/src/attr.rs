@@ -28,6 +28,7 @@ pub(crate) fn from_caps(caps: &Caps) -> DeviceAttr {
     attr.max_cqe = log(cap::LOG_MAX_CQ_SZ).min(1 << 22).saturating_sub(1);
     attr.max_mr = caps.limits.regions;
     attr.max_pd = caps.limits.pds;
+    attr.max_xrcd = caps.limits.xrcds;
     attr.max_qp_rd_atom = log(cap::LOG_MAX_RA_RES_QP).min(255) as u8;
     attr.max_qp_init_rd_atom = log(cap::LOG_MAX_RA_REQ_QP).min(255) as u8;
     attr.atomics = caps.atomics;
@@ -38,7 +39,13 @@ pub(crate) fn from_caps(caps: &Caps) -> DeviceAttr {
     attr.max_pkeys = caps.pkeys;
     attr.num_comp_vectors = caps.limits.vectors;
     attr.phys_port_cnt = ports(caps);
-    let types = [(cap::RC, QpType::Rc), (cap::UC, QpType::Uc), (cap::UD, QpType::Ud)];
+    let types = [
+        (cap::RC, QpType::Rc),
+        (cap::UC, QpType::Uc),
+        (cap::UD, QpType::Ud),
+        (cap::XRC, QpType::XrcIni),
+        (cap::XRC, QpType::XrcTgt),
+    ];
     attr.qp_types =
         types.into_iter().filter(|(field, _)| field.is_set(&caps.general)).fold(0, |m, (_, t)| m | 1 << t as u32);
     attr

@@ -55,7 +55,7 @@ pub(crate) fn open<H: PciFunction, P: Policy>(hal: H, config: &Config) -> Result
     let device = ids::find(id as u16, (id >> 16) as u16).ok_or(Error::Unsupported("PCI id of another device"))?;
     hal.set_dma_bits(64).map_err(platform)?;
     let registers = init_segment(&hal).map_err(platform)?;
-    let users = Users::new(&hal, config.max_qps)?;
+    let users = Users::new(&hal, config.max_qps.saturating_add(config.max_srqs))?;
     let watches = match Watches::new(&hal) {
         Ok(watches) => watches,
         Err(e) => {
@@ -247,6 +247,7 @@ impl<H: PciFunction> BringUp<'_, H> {
             cqs: most(cap::LOG_MAX_CQ, self.config.max_cqs),
             srqs: most(cap::LOG_MAX_SRQ, self.config.max_srqs),
             pds: most(cap::LOG_MAX_PD, self.config.max_pds),
+            xrcds: if cap::XRC.is_set(&general) { most(cap::LOG_MAX_XRCD, self.config.max_xrcds) } else { 0 },
             regions: most(cap::LOG_MAX_MKEY, self.config.max_regions),
             vectors: 0,
         };

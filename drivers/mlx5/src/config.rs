@@ -16,6 +16,8 @@ pub struct Config {
     pub max_srqs: u32,
     /// Protection domains.
     pub max_pds: u32,
+    /// XRC domains.
+    pub max_xrcds: u32,
     /// Memory regions.
     pub max_regions: u32,
     /// Completion vectors, 1 to 32: event queues that tell of armed CQs.
@@ -41,6 +43,7 @@ impl Default for Config {
             max_cqs: 4096,
             max_srqs: 4096,
             max_pds: 4096,
+            max_xrcds: 256,
             max_regions: 65536,
             completion_vectors: 1,
             init_timeout: Duration::from_secs(120),

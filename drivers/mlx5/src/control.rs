@@ -9,6 +9,7 @@ use crate::{
     registers::{Block, InitSegment},
     uar::Uar,
     watch::Watches,
+    xrc::Unused,
 };
 use bareverbs::{Error, Event};
 use bareverbs_hal::PciFunction;
@@ -39,6 +40,8 @@ pub(crate) struct Control {
     /// Given back by `close`.
     pub(crate) watches: ManuallyDrop<Watches>,
     orphans: Option<NonNull<Orphan>>,
+    /// What XRC QPs name and never use; made for the first of them.
+    pub(crate) unused: Option<Unused>,
     /// How far bring-up came, so that closing undoes exactly that.
     pub(crate) enabled: bool,
     pub(crate) initialized: bool,
@@ -51,6 +54,7 @@ pub(crate) struct Control {
     closed: bool,
     /// Objects that count against the limits.
     pub(crate) pds: u32,
+    pub(crate) xrcds: u32,
     pub(crate) regions: u32,
     pub(crate) cqs: u32,
     pub(crate) srqs: u32,
@@ -80,6 +84,7 @@ impl Control {
             health: Health::new(hal, &registers, health_period),
             watches: ManuallyDrop::new(watches),
             orphans: None,
+            unused: None,
             enabled: false,
             initialized: false,
             function: 0,
@@ -89,6 +94,7 @@ impl Control {
             stopped: false,
             closed: false,
             pds: 0,
+            xrcds: 0,
             regions: 0,
             cqs: 0,
             srqs: 0,
@@ -409,6 +415,9 @@ impl Control {
         if let Some(fatal) = self.fatal {
             return Err(fatal);
         }
+        while let Some((opcode, number)) = self.unused.as_mut().and_then(Unused::take_last) {
+            self.run_destroy(hal, opcode, number)?;
+        }
         // The asynchronous queue goes last, for page requests come there.
         for n in (0..self.eqs.len()).rev() {
             if let Some(number) = self.eqs.get_mut(n).and_then(|eq| eq.number.take()) {
@@ -455,6 +464,9 @@ impl Control {
                 eq.free(hal);
             }
             self.ledger.free(hal);
+            if let Some(unused) = self.unused.take() {
+                unused.free(hal);
+            }
             while let Some(orphan) = self.orphans {
                 let Orphan { resource, next } = orphan.read();
                 hal.state_free(orphan.cast(), Layout::new::<Orphan>());

@@ -8,6 +8,35 @@ use bareverbs::Error;
 use bareverbs_hal::Platform;
 use core::{alloc::Layout, ops::Deref, ptr::NonNull};
 
+/// The verbs of a handle around a [`Counted`] object whose `destroy` takes it from the device: an object that others
+/// hold is busy.
+macro_rules! handle {
+    ($handle:ident) => {
+        impl<H: bareverbs_hal::PciFunction, P: $crate::policy::Policy> bareverbs::Destroy for $handle<H, P> {
+            fn destroy(self) -> Result<(), bareverbs::Refused<Self>> {
+                let result = match self.0.holders() - 1 {
+                    0 => self.0.destroy(),
+                    holders => Err(bareverbs::Error::Busy { holders }),
+                };
+                result.map_err(|error| bareverbs::Refused { handle: self, error })
+            }
+        }
+
+        impl<H: bareverbs_hal::PciFunction, P: $crate::policy::Policy> bareverbs::Handle for $handle<H, P> {
+            fn into_raw(self) -> core::ptr::NonNull<()> {
+                self.0.into_raw()
+            }
+
+            unsafe fn from_raw(raw: core::ptr::NonNull<()>) -> Self {
+                // SAFETY: the caller's promise.
+                Self(unsafe { $crate::counted::Counted::from_raw(raw) })
+            }
+        }
+    };
+}
+
+pub(crate) use handle;
+
 /// An object that knows whose memory it lies in.
 pub(crate) trait Resident {
     /// The platform.
@@ -64,15 +93,6 @@ impl<T: Resident, P: Policy> Counted<T, P> {
     /// `raw` came from `into_raw` of the same type and is taken up once.
     pub(crate) unsafe fn from_raw(raw: NonNull<()>) -> Self {
         Self(raw.cast())
-    }
-
-    /// The object, if this is the only handle.
-    pub(crate) fn get_mut(&mut self) -> Option<&mut T> {
-        if self.holders() != 1 {
-            return None;
-        }
-        // SAFETY: nobody else holds the object, and this handle is borrowed exclusively.
-        Some(unsafe { &mut self.0.as_mut().value })
     }
 
     fn slot(&self) -> &Slot<T, P> {

@@ -4,7 +4,7 @@ use crate::{
     buffer::{Buffer, RECORD_LEN, record},
     cmd::PageList,
     control::count_up,
-    counted::{Counted, Resident},
+    counted::{Counted, Resident, handle},
     cq_ring::{CqRing, Next, Ring, Shown},
     cq_view::CqView,
     device::Mlx5,
@@ -14,9 +14,7 @@ use crate::{
     users::Lookup,
     watch::Watch,
 };
-use bareverbs::{
-    Argument, Completion, CompletionQueue, CqInit, Cqn, Destroy, Error, Handle, LinkLayer, Notify, PollError, Refused,
-};
+use bareverbs::{Argument, Completion, CompletionQueue, CqInit, Cqn, Error, LinkLayer, Notify, PollError};
 use bareverbs_hal::PciFunction;
 use bareverbs_mlx5_prm::{
     cmd::Opcode,
@@ -71,6 +69,8 @@ impl<H: PciFunction, P: Policy> Resident for CqObject<H, P> {
 /// A completion queue (ibv_create_cq). Polling it touches ring memory and one flag only; each 4,096th empty poll
 /// services the device.
 pub struct Cq<H: PciFunction, P: Policy>(pub(crate) Counted<CqObject<H, P>, P>);
+
+handle!(Cq);
 
 /// Log of the smallest ring that holds `entries`. There is one entry more: when the device changes over to another
 /// ring it writes a last entry into the old one.
@@ -362,30 +362,6 @@ impl<H: PciFunction, P: Policy> Drop for CqObject<H, P> {
             self.hca().unwatch(|watches| &watches.cqs, self.cqn());
         }
         self.hca().control.with(|control| control.cqs -= 1);
-    }
-}
-
-impl<H: PciFunction, P: Policy> Destroy for Cq<H, P> {
-    fn destroy(self) -> Result<(), Refused<Self>> {
-        let holders = self.0.holders() - 1;
-        if holders > 0 {
-            return Err(Refused { handle: self, error: Error::Busy { holders } });
-        }
-        match self.0.destroy() {
-            Ok(()) => Ok(()),
-            Err(error) => Err(Refused { handle: self, error }),
-        }
-    }
-}
-
-impl<H: PciFunction, P: Policy> Handle for Cq<H, P> {
-    fn into_raw(self) -> NonNull<()> {
-        self.0.into_raw()
-    }
-
-    unsafe fn from_raw(raw: NonNull<()>) -> Self {
-        // SAFETY: the caller's promise.
-        Self(unsafe { Counted::from_raw(raw) })
     }
 }
 

@@ -389,8 +389,11 @@ impl CqRing {
         }
         // SAFETY: QPs leave the table before they go, and this CQ's lock is taken for that.
         let target = unsafe { users.get(entry.user_index()).as_ref() };
-        if entry.qpn() != target.qpn() {
+        if !target.is_of(entry.qpn()) {
             return Taken::Bad(PollError::UnknownQp(Qpn::new(entry.qpn())));
+        }
+        if target.shared {
+            return self.shared(target, entry, kind, place);
         }
         let wr_id = match cqe_opcode {
             opcode::REQ_ERR => target.send.complete(entry.wqe_counter()),
@@ -400,6 +403,20 @@ impl CqRing {
         let Some(wr_id) = wr_id else { return Taken::Bad(PollError::BadEntry) };
         target.fail(entry.is_receive());
         *place = entry.failed(wr_id);
+        Taken::Done
+    }
+
+    /// Makes a completion of an entry that tells of a receive of an XRC SRQ, by whatever QP.
+    fn shared(&self, target: &Target, entry: Entry, kind: u8, place: &mut Completion) -> Taken {
+        let good = receive(kind);
+        if !good.good && kind >> op_own::OPCODE_SHIFT != opcode::RESP_ERR {
+            return Taken::Bad(PollError::BadEntry);
+        }
+        let Some(wr_id) = self.receive(target, entry) else { return Taken::Bad(PollError::BadEntry) };
+        match good.good {
+            true => entry.received(place, wr_id, entry.qpn(), good),
+            false => *place = entry.failed(wr_id),
+        }
         Taken::Done
     }
 
@@ -436,7 +453,7 @@ impl CqRing {
         }
     }
 
-    /// Takes out all completions of the QP at a user index, and gives the slots of an SRQ back that they held.
+    /// Takes out all completions of the QP or XRC SRQ at a user index, and gives the slots of an SRQ back that they held.
     pub(crate) fn sweep<H: Dma>(&mut self, hal: &H, user_index: u32, target: &Target) {
         let ring = self.ring;
         let shared = self.shared;
@@ -446,7 +463,7 @@ impl CqRing {
             |(), at| {
                 hal.dma_rmb();
                 let entry = ring.entry(at);
-                if entry.user_index() != user_index || entry.qpn() != target.qpn() {
+                if entry.user_index() != user_index || !target.is_of(entry.qpn()) {
                     return false;
                 }
                 if let (true, Some(slots)) = (entry.is_receive(), target.srq) {

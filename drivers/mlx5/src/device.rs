@@ -8,7 +8,7 @@ use crate::{
     gid,
     hca::Hca,
     mr::{self, Mr},
-    pd::Pd,
+    pd::{Pd, Xrcd},
     policy::{Local, Lock, Policy},
     port,
     qp::Qp,
@@ -16,7 +16,7 @@ use crate::{
 };
 use bareverbs::{
     AddressHandle, AhAttr, CqInit, Destroy, Device, DeviceAttr, Error, Event, GidEntry, Handle, Lkey, Memory, Pkey,
-    PortAttr, PortNum, QpInit, Refused, RegionInit, SrqAttr,
+    PortAttr, PortNum, QpInit, Refused, RegionInit, SrqAttr, XrcSrqInit,
 };
 use bareverbs_hal::PciFunction;
 use core::{ptr::NonNull, time::Duration};
@@ -87,6 +87,7 @@ impl<H: PciFunction, P: Policy> Device for Mlx5<H, P> {
     type Srq = Srq<H, P>;
     type Qp = Qp<H, P>;
     type Mr<M: Memory> = Mr<M, H, P>;
+    type Xrcd = Xrcd<H, P>;
 
     fn attributes(&self) -> DeviceAttr {
         self.hca().attr.clone()
@@ -122,6 +123,18 @@ impl<H: PciFunction, P: Policy> Device for Mlx5<H, P> {
 
     fn create_qp(&self, pd: &Pd<H, P>, init: &QpInit<'_, Self>) -> Result<Qp<H, P>, Error> {
         Qp::create(self, pd, init)
+    }
+
+    fn open_xrcd(&self) -> Result<Xrcd<H, P>, Error> {
+        Xrcd::new(self)
+    }
+
+    fn create_xrc_srq(&self, pd: &Pd<H, P>, init: &XrcSrqInit<'_, Self>) -> Result<Srq<H, P>, Error> {
+        Srq::create_xrc(self, pd, init)
+    }
+
+    fn create_xrc_target(&self, xrcd: &Xrcd<H, P>, context: u64) -> Result<Qp<H, P>, Error> {
+        Qp::create_xrc_target(self, xrcd, context)
     }
 
     fn register<M: Memory>(

@@ -57,8 +57,16 @@ pub(crate) struct Limits {
     pub(crate) cqs: u32,
     pub(crate) srqs: u32,
     pub(crate) pds: u32,
+    pub(crate) xrcds: u32,
     pub(crate) regions: u32,
     pub(crate) vectors: u32,
+}
+
+impl Limits {
+    /// Numbers that completions may name: of QPs and of XRC SRQs.
+    pub(crate) const fn users(&self) -> u32 {
+        self.qps.saturating_add(self.srqs)
+    }
 }
 
 /// Memory that the device may reach, to be given back when it no longer does.

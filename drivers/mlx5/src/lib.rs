@@ -45,13 +45,14 @@ mod uar;
 mod users;
 mod watch;
 mod wqe;
+mod xrc;
 
 pub use config::Config;
 pub use cq::Cq;
 pub use cq_view::CqView;
 pub use device::Mlx5;
 pub use mr::Mr;
-pub use pd::Pd;
+pub use pd::{Pd, Xrcd};
 pub use policy::{Local, Policy, Shared};
 pub use qp::Qp;
 pub use srq::Srq;

@@ -188,7 +188,7 @@ impl<M: Memory, H: PciFunction, P: Policy> Mr<M, H, P> {
             control.variant = control.variant.wrapping_add(1);
             control.variant
         });
-        let mut input = context(pd.0.number, variant, access, iova, len as u64, layout);
+        let mut input = context(pd.0.number(), variant, access, iova, len as u64, layout);
         // The list is counted in 16 bytes: an odd one is filled up.
         let each = |f: &mut dyn FnMut(u64)| {
             pages(&segments, iova, layout, f);

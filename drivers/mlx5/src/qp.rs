@@ -4,25 +4,25 @@
 use crate::{
     buffer::{Buffer, RECORD_LEN, dword, record},
     control::count_up,
-    counted::{Counted, Resident},
+    counted::{Counted, Resident, handle},
     cq::CqObject,
     device::Mlx5,
     hca::Hca,
     owned::Owned,
-    pd::Pd,
+    pd::{Domain, Pd, Xrcd},
     policy::{Lock, Policy},
     qp_shape::{Shape, operations},
     qp_state::service_type,
     rq::{RecvMemory, RecvRing},
-    sq::{SendRing, SendRingInit},
+    sq::{Remote, SendRing, SendRingInit},
     srq::SrqObject,
     state::StateMemory,
     target::{NO_QPN, Target},
     watch::Watch,
 };
 use bareverbs::{
-    Argument, Destroy, Error, Handle, Object, PostError, PostListError, QpAttr, QpCap, QpInit, QpState, QpType, Qpn,
-    QueuePair, RecvWr, Refused, SendWr,
+    Argument, Error, Object, PostError, PostListError, QpAttr, QpCap, QpInit, QpState, QpType, Qpn, QueuePair, RecvWr,
+    SendWr,
     wq::{RecvQueue, SendQueue, SendSlot},
 };
 use bareverbs_hal::PciFunction;
@@ -59,11 +59,15 @@ pub(crate) struct QpObject<H: PciFunction, P: Policy> {
     buffer: ManuallyDrop<Buffer>,
     slots: ManuallyDrop<StateMemory<SendSlot>>,
     wr_ids: ManuallyDrop<StateMemory<AtomicU64>>,
-    send_cq: Counted<CqObject<H, P>, P>,
-    /// `None` if it is the same as the other: a QP holds a CQ once.
+    /// `None` of an XRC target.
+    send_cq: Option<Counted<CqObject<H, P>, P>>,
+    /// `None` if it is the same as the other, for a QP holds a CQ once; and of XRC QPs.
     recv_cq: Option<Counted<CqObject<H, P>, P>>,
     srq: Option<Counted<SrqObject<H, P>, P>>,
-    pd: Pd<H, P>,
+    /// `None` of an XRC target.
+    pd: Option<Pd<H, P>>,
+    /// Of an XRC target.
+    xrcd: Option<Counted<Domain<H, P>, P>>,
     pub(crate) device: Mlx5<H, P>,
 }
 
@@ -85,6 +89,20 @@ impl<H: PciFunction, P: Policy> Resident for QpObject<H, P> {
 /// Posting takes `&mut self` and touches the QP's own rings only. With [`crate::Shared`] its CQs may be polled on other
 /// threads meanwhile: every counter has one writer.
 pub struct Qp<H: PciFunction, P: Policy>(pub(crate) Counted<QpObject<H, P>, P>);
+
+handle!(Qp);
+
+/// What a QP is made of.
+struct Parts<H: PciFunction, P: Policy> {
+    kind: QpType,
+    send_cq: Option<Counted<CqObject<H, P>, P>>,
+    recv_cq: Option<Counted<CqObject<H, P>, P>>,
+    srq: Option<Counted<SrqObject<H, P>, P>>,
+    pd: Option<Pd<H, P>>,
+    xrcd: Option<Counted<Domain<H, P>, P>>,
+    signal_all: bool,
+    context: u64,
+}
 
 /// A QP's memory before there is a QP.
 struct Memory {
@@ -128,13 +146,48 @@ impl<H: PciFunction, P: Policy> Qp<H, P> {
         if srq.is_some_and(|srq| !srq.device.is(device)) {
             return Err(Error::Foreign(Object::Srq));
         }
-        if !hca.attr.has(init.kind) {
+        if !hca.attr.has(init.kind) || init.kind == QpType::XrcTgt {
             return Err(Error::Unsupported("this type of QP"));
         }
         if srq.is_some() && !matches!(init.kind, QpType::Rc | QpType::Ud) {
             return Err(Error::Unsupported("an SRQ on this type of QP"));
         }
-        let shape = Shape::new(hca, init.kind, &init.cap, srq.is_some())?;
+        let recv_cq = (!send_cq.is(recv_cq) && init.kind != QpType::XrcIni).then(|| recv_cq.clone());
+        let parts = Parts {
+            kind: init.kind,
+            send_cq: Some(send_cq.clone()),
+            recv_cq,
+            srq: srq.cloned(),
+            pd: Some(pd.hold()),
+            xrcd: None,
+            signal_all: init.signal_all,
+            context: init.context,
+        };
+        Self::new(device, parts, &init.cap)
+    }
+
+    /// Makes the receiving end of an XRC connection in RESET. PRM: CREATE_QP.
+    pub(crate) fn create_xrc_target(device: &Mlx5<H, P>, xrcd: &Xrcd<H, P>, context: u64) -> Result<Self, Error> {
+        if !xrcd.0.device.is(device) {
+            return Err(Error::Foreign(Object::Xrcd));
+        }
+        let parts = Parts {
+            kind: QpType::XrcTgt,
+            send_cq: None,
+            recv_cq: None,
+            srq: None,
+            pd: None,
+            xrcd: Some(xrcd.0.clone()),
+            signal_all: false,
+            context,
+        };
+        Self::new(device, parts, &QpCap::default())
+    }
+
+    fn new(device: &Mlx5<H, P>, parts: Parts<H, P>, cap: &QpCap) -> Result<Self, Error> {
+        let hca = device.hca();
+        let shared = parts.srq.is_some() || is_xrc(parts.kind);
+        let shape = Shape::new(hca, parts.kind, cap, shared)?;
         let memory = Memory::new(hca, &shape)?;
         let counted = hca.control.with(|control| {
             count_up(&mut control.qps, hca.caps.limits.qps, Argument::Qps)?;
@@ -149,22 +202,16 @@ impl<H: PciFunction, P: Policy> Qp<H, P> {
                 return Err(e);
             }
         };
-        let object = Self::object(device, pd, init, shape, memory);
+        let object = Self::object(device, parts, shape, memory);
         // From here on dropping the object undoes everything.
         let qp = Self(Counted::new(object)?);
         qp.0.create(hint)?;
         Ok(qp)
     }
 
-    fn object(
-        device: &Mlx5<H, P>,
-        pd: &Pd<H, P>,
-        init: &QpInit<'_, Mlx5<H, P>>,
-        shape: Shape,
-        memory: Memory,
-    ) -> QpObject<H, P> {
+    fn object(device: &Mlx5<H, P>, parts: Parts<H, P>, shape: Shape, memory: Memory) -> QpObject<H, P> {
         let hca = device.hca();
-        let (send_cq, recv_cq, srq) = (&init.send_cq.0, &init.recv_cq.0, init.srq.map(|srq| &srq.0));
+        let Parts { kind, send_cq, recv_cq, srq, pd, xrcd, signal_all, context } = parts;
         let Memory { buffer, slots, wr_ids } = memory;
         let log_blocks = shape.send.unwrap_or(0);
         let (log_slots, log_stride) = shape.recv.unwrap_or((0, 4));
@@ -174,7 +221,7 @@ impl<H: PciFunction, P: Policy> Qp<H, P> {
         let (send_queue, send_poster) = unsafe { SendQueue::new(slots.ptr(), log_blocks) };
         // SAFETY: as above.
         let (recv_queue, recv_poster) = unsafe { RecvQueue::new(wr_ids.ptr(), log_slots) };
-        let target = Target::new(init.kind, send_queue, recv_queue, srq.map(|srq| NonNull::from(&srq.slots)));
+        let target = Target::new(kind, send_queue, recv_queue, srq.as_ref().map(|srq| NonNull::from(&srq.slots)));
         let send = SendRingInit {
             // SAFETY: the send ring lies behind the receive ring, or, if there is none, nothing is ever written there.
             start: unsafe { buffer.ptr().add(shape.recv_len()) },
@@ -183,10 +230,10 @@ impl<H: PciFunction, P: Policy> Qp<H, P> {
             limit: shape.cap.max_send_wr,
             max_sge: shape.cap.max_send_sge,
             max_inline: shape.cap.max_inline,
-            max_message: max_message(hca, init.kind),
-            ops: operations(init.kind, hca.attr.atomics),
-            signal_all: init.signal_all,
-            datagram: init.kind == QpType::Ud,
+            max_message: max_message(hca, kind),
+            ops: operations(kind, hca.attr.atomics),
+            signal_all,
+            remote: Remote::of(kind),
             owner: hca.mark(),
             record: dword(record, doorbell_record::SEND),
             uar: hca.uar,
@@ -208,20 +255,26 @@ impl<H: PciFunction, P: Policy> Qp<H, P> {
             watch: Watch::default(),
             state: Owned::new(QpState::Reset),
             user_index: AtomicU32::new(NO_USER),
-            kind: init.kind,
+            kind,
             cap: shape.cap,
             shape,
-            context: init.context,
+            context,
             buffer: ManuallyDrop::new(buffer),
             slots: ManuallyDrop::new(slots),
             wr_ids: ManuallyDrop::new(wr_ids),
-            send_cq: send_cq.clone(),
-            recv_cq: (!send_cq.is(recv_cq)).then(|| recv_cq.clone()),
-            srq: srq.cloned(),
-            pd: pd.hold(),
+            send_cq,
+            recv_cq,
+            srq,
+            pd,
+            xrcd,
             device: device.clone(),
         }
     }
+}
+
+/// Whether a type is one of XRC's.
+fn is_xrc(kind: QpType) -> bool {
+    matches!(kind, QpType::XrcIni | QpType::XrcTgt)
 }
 
 /// Where the doorbell record lies in a QP's buffer.
@@ -243,7 +296,7 @@ impl<H: PciFunction, P: Policy> QpObject<H, P> {
         let hca = self.device.hca();
         let target = NonNull::from(&self.target);
         let limit = hca.caps.limits.qps;
-        let user = hca.control.with(|_| hca.users.insert(hint, limit, target));
+        let user = hca.control.with(|_| hca.users.insert(hint, hca.caps.limits.users(), target));
         let too_many = Error::OutOfRange { what: Argument::Qps, wanted: u64::from(limit) + 1, max: limit.into() };
         let user = user.ok_or(too_many)?;
         self.user_index.store(user, Ordering::Relaxed);
@@ -253,7 +306,9 @@ impl<H: PciFunction, P: Policy> QpObject<H, P> {
         let q = &mut input;
         qpc::ST.at(QPC).set(q, service_type(self.kind));
         qpc::PM_STATE.at(QPC).set(q, qpc::path_migration::MIGRATED);
-        qpc::PD.at(QPC).set(q, self.pd.0.number);
+        if let Some(pd) = &self.pd {
+            qpc::PD.at(QPC).set(q, pd.0.number());
+        }
         match shape.recv {
             Some((log_slots, log_stride)) => {
                 qpc::LOG_RQ_SIZE.at(QPC).set(q, log_slots);
@@ -273,8 +328,16 @@ impl<H: PciFunction, P: Policy> QpObject<H, P> {
         qpc::UAR_PAGE.at(QPC).set(q, hca.uar.number);
         qpc::USER_INDEX.at(QPC).set(q, user);
         qpc::LOG_PAGE_SIZE.at(QPC).set(q, self.buffer.log_page(shape.len()) - 12);
-        qpc::CQN_SND.at(QPC).set(q, self.send_cq.cqn());
-        qpc::CQN_RCV.at(QPC).set(q, self.recv_cq().cqn());
+        if let Some(cq) = &self.send_cq {
+            qpc::CQN_SND.at(QPC).set(q, cq.cqn());
+        }
+        if let Some(cq) = self.recv_cq() {
+            qpc::CQN_RCV.at(QPC).set(q, cq.cqn());
+        }
+        if is_xrc(self.kind) {
+            self.name_unused(&mut input)?;
+        }
+        let q = &mut input;
         qpc::DBR_ADDR.at(QPC).set(q, self.buffer.addr(record_offset(shape)));
         let mut out = [0; create_qp::OUT_LEN];
         hca.execute(create_qp::OPCODE, 0, &mut input, &self.buffer.pages(shape.len()), &mut out)?;
@@ -286,9 +349,25 @@ impl<H: PciFunction, P: Policy> QpObject<H, P> {
         unsafe { hca.watch(|watches| &watches.qps, qpn, NonNull::from(&self.watch)) }
     }
 
+    /// What the context of an XRC QP has to name though the QP does not use it, see [`crate::xrc`].
+    fn name_unused(&self, q: &mut [u8; create_qp::IN_LEN]) -> Result<(), Error> {
+        const QPC: usize = create_qp::QPC;
+        let hca = self.device.hca();
+        let unused = hca.control.with(|control| control.unused(&hca.hal))?;
+        qpc::RQ_TYPE.at(QPC).set(q, qpc::rq_type::SRQ);
+        qpc::SRQN_RMPN_XRQN.at(QPC).set(q, unused.srqn);
+        qpc::CQN_RCV.at(QPC).set(q, unused.cqn);
+        qpc::XRCD.at(QPC).set(q, self.xrcd.as_ref().map_or(unused.xrcd, |xrcd| xrcd.number()));
+        if self.kind == QpType::XrcTgt {
+            qpc::PD.at(QPC).set(q, unused.pd);
+            qpc::CQN_SND.at(QPC).set(q, unused.cqn);
+        }
+        Ok(())
+    }
+
     /// The CQ of receives.
-    fn recv_cq(&self) -> &CqObject<H, P> {
-        self.recv_cq.as_ref().unwrap_or(&self.send_cq)
+    fn recv_cq(&self) -> Option<&CqObject<H, P>> {
+        self.recv_cq.as_ref().or(self.send_cq.as_ref()).map(|cq| &**cq)
     }
 
     /// Takes the QP from the device, once, and its completions out of the CQs. PRM: DESTROY_QP.
@@ -307,9 +386,8 @@ impl<H: PciFunction, P: Policy> QpObject<H, P> {
     /// Takes its completions out of the CQs; slots of an SRQ that they held come back.
     pub(crate) fn sweep(&self) {
         let user = self.user_index.load(Ordering::Relaxed);
-        self.send_cq.sweep(user, &self.target);
-        if let Some(recv_cq) = &self.recv_cq {
-            recv_cq.sweep(user, &self.target);
+        for cq in self.send_cq.iter().chain(&self.recv_cq) {
+            cq.sweep(user, &self.target);
         }
     }
 
@@ -370,8 +448,7 @@ impl<H: PciFunction, P: Policy> Drop for QpObject<H, P> {
         if user != NO_USER {
             hca.control.with(|_| hca.users.remove(user));
             // A poll on another thread that still looks at this QP ends before these return.
-            self.send_cq.wait();
-            self.recv_cq().wait();
+            self.send_cq.iter().chain(&self.recv_cq).for_each(|cq| cq.wait());
         }
         // SAFETY: taken once, and not used after.
         unsafe {
@@ -450,26 +527,6 @@ impl<H: PciFunction, P: Policy> Qp<H, P> {
         let result = object.push_recv(ring, wr).map_err(|error| PostListError { index: 0, error });
         ring.ring(&object.target.recv, &object.device.hca().hal);
         result
-    }
-}
-
-impl<H: PciFunction, P: Policy> Destroy for Qp<H, P> {
-    fn destroy(self) -> Result<(), Refused<Self>> {
-        match self.0.destroy() {
-            Ok(()) => Ok(()),
-            Err(error) => Err(Refused { handle: self, error }),
-        }
-    }
-}
-
-impl<H: PciFunction, P: Policy> Handle for Qp<H, P> {
-    fn into_raw(self) -> NonNull<()> {
-        self.0.into_raw()
-    }
-
-    unsafe fn from_raw(raw: NonNull<()>) -> Self {
-        // SAFETY: the caller's promise.
-        Self(unsafe { Counted::from_raw(raw) })
     }
 }
 

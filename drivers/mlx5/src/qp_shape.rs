@@ -13,13 +13,15 @@ fn overhead(kind: QpType) -> u32 {
     match kind {
         // Control and datagram segment.
         QpType::Ud => 4,
+        // Control, XRC and remote address segment.
+        QpType::XrcIni => 3,
         // Control and remote address segment.
         _ => 2,
     }
 }
 
-/// Segments of an atomic: control, remote address, atomic, one element.
-const ATOMIC: u32 = 4;
+/// Segments of an atomic beside the overhead: atomic, one element.
+const ATOMIC: u32 = 2;
 
 /// The rings of a QP. One buffer: the receive queue first, the send queue behind it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,7 +79,7 @@ struct Limits {
 impl Limits {
     fn shape(&self, kind: QpType, wanted: &QpCap, srq: bool, atomics: bool) -> Result<Shape, Error> {
         let mut cap = QpCap::default();
-        let send = self.send(kind, wanted, atomics && kind == QpType::Rc, &mut cap)?;
+        let send = self.send(kind, wanted, atomics && matches!(kind, QpType::Rc | QpType::XrcIni), &mut cap)?;
         let recv = if srq { None } else { self.recv(wanted, &mut cap)? };
         Ok(Shape { recv, send, cap })
     }
@@ -92,7 +94,7 @@ impl Limits {
         check(Argument::MaxInline, wanted.max_inline, inline_room)?;
         let inline = if wanted.max_inline == 0 { 0 } else { (wanted.max_inline + 4).div_ceil(DS as u32) };
         let segments = overhead(kind) + wanted.max_send_sge.max(inline);
-        let segments = if atomics { segments.max(ATOMIC) } else { segments };
+        let segments = if atomics { segments.max(overhead(kind) + ATOMIC) } else { segments };
         let blocks = segments.div_ceil(DS_PER_BB as u32);
         let most = (1 << self.log_wqes) / blocks;
         check(Argument::MaxSendWr, wanted.max_send_wr, most)?;
@@ -122,8 +124,10 @@ impl Limits {
 /// Operations of a type (IBA 9.2, table 38; manual page ibv_post_send).
 pub(crate) fn operations(kind: QpType, atomics: bool) -> u8 {
     match kind {
-        QpType::Rc if atomics => ops::SEND | ops::SEND_INVALIDATE | ops::WRITE | ops::READ | ops::ATOMIC,
-        QpType::Rc => ops::SEND | ops::SEND_INVALIDATE | ops::WRITE | ops::READ,
+        QpType::Rc | QpType::XrcIni if atomics => {
+            ops::SEND | ops::SEND_INVALIDATE | ops::WRITE | ops::READ | ops::ATOMIC
+        }
+        QpType::Rc | QpType::XrcIni => ops::SEND | ops::SEND_INVALIDATE | ops::WRITE | ops::READ,
         QpType::Uc => ops::SEND | ops::WRITE,
         _ => ops::SEND,
     }

@@ -5,7 +5,7 @@ use crate::{
     wqe::{self, Cursor, Element, FLAGS, FLAGS_SIGNALED, MAX_SEGMENT},
 };
 use bareverbs::{
-    Payload, PostError, SendFlags, SendOp, SendWr, Sge, UdDestination,
+    Destination, Payload, PostError, QpType, SendFlags, SendOp, SendWr, Sge, UdDestination,
     wq::{SendPoster, SendQueue},
 };
 use bareverbs_hal::PciFunction;
@@ -49,12 +49,11 @@ pub(crate) struct SendRing {
     short_element: u32,
     short_send: u32,
     short_write: u32,
-    /// Operations that the short way takes: none for datagrams.
+    /// Operations that the short way takes: none where requests name a destination.
     short: u8,
     /// See [`ops`].
     ops: u8,
-    /// Requests name a destination.
-    datagram: bool,
+    remote: Remote,
     /// One request alone goes to the device by BlueFlame.
     burst: bool,
     /// Which BlueFlame buffer is next.
@@ -87,7 +86,7 @@ pub(crate) struct SendRingInit {
     pub max_message: u32,
     pub ops: u8,
     pub signal_all: bool,
-    pub datagram: bool,
+    pub remote: Remote,
     pub owner: u32,
     /// The send dword of the doorbell record.
     pub record: NonNull<AtomicU32>,
@@ -95,6 +94,27 @@ pub(crate) struct SendRingInit {
     pub uar: Uar,
     /// Nobody else rings meanwhile, so that the BlueFlame register may be used.
     pub burst: bool,
+}
+
+/// What a request names beside the connection.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Remote {
+    /// Nothing.
+    Connected,
+    /// The receiver of a datagram.
+    Datagram,
+    /// The SRQ at the other end.
+    Srq,
+}
+
+impl Remote {
+    pub(crate) fn of(kind: QpType) -> Self {
+        match kind {
+            QpType::Ud => Self::Datagram,
+            QpType::XrcIni => Self::Srq,
+            _ => Self::Connected,
+        }
+    }
 }
 
 /// What an operation puts in front of the payload.
@@ -127,9 +147,9 @@ impl SendRing {
             short_element: init.max_message.min(MAX_SEGMENT - 1),
             short_send: init.max_inline.min(SHORT_SEND),
             short_write: init.max_inline.min(SHORT_WRITE),
-            short: if init.datagram { 0 } else { init.ops },
+            short: if init.remote == Remote::Connected { init.ops } else { 0 },
             ops: init.ops,
-            datagram: init.datagram,
+            remote: init.remote,
             burst: init.burst && init.uar.blueflame.is_some(),
             turn: false,
             told: 0,
@@ -241,12 +261,12 @@ impl SendRing {
         if !self.poster.has_known_room() {
             return false;
         }
-        let SendWr { wr_id, op, payload, flags, ud } = *wr;
+        let SendWr { wr_id, op, payload, flags, to } = *wr;
         let at = self.block(self.poster.place());
         // SAFETY: a basic block has four segments.
         let (second, third) = unsafe { (at.add(DS), at.add(2 * DS)) };
         // Every segment below lies in this block, which is free; the lengths were compared with what fits it.
-        match (op, payload, ud) {
+        match (op, payload, to) {
             (SendOp::Write { addr, rkey }, Payload::Sges([sge]), None) if self.short & ops::WRITE != 0 => {
                 let element = Element::new(sge);
                 if element.len().wrapping_sub(1) < self.short_element {
@@ -314,9 +334,9 @@ impl SendRing {
         if !self.poster.has_room(queue, self.open) {
             return Err(PostError::QueueFull);
         }
-        let SendWr { wr_id, op, payload, flags, ud } = *wr;
+        let SendWr { wr_id, op, payload, flags, to } = *wr;
         let at = self.block(self.poster.place());
-        let Request { opcode, ds, general_id } = self.any(at, op, payload, ud)?;
+        let Request { opcode, ds, general_id } = self.any(at, op, payload, to)?;
         let flags = self.flags[(flags.bits() & 7) as usize];
         let block = self.poster.block();
         // SAFETY: the first segment of a free block.
@@ -331,10 +351,10 @@ impl SendRing {
         wqe: NonNull<u8>,
         op: SendOp,
         payload: Payload<'_>,
-        ud: Option<&UdDestination>,
+        to: Option<Destination<'_>>,
     ) -> Result<Request, PostError> {
         // SAFETY: `wqe` is a free basic block: all requests that are outstanding fit the ring beside this one.
-        let head = unsafe { self.head(wqe, op, &payload, ud)? };
+        let head = unsafe { self.head(wqe, op, &payload, to)? };
         // SAFETY: at most four segments further, so inside the block or at its end.
         let after_head = unsafe { wqe.add(head.segments as usize * DS) };
         // SAFETY: inside the ring or at its end.
@@ -359,10 +379,12 @@ impl SendRing {
         wqe: NonNull<u8>,
         op: SendOp,
         payload: &Payload<'_>,
-        ud: Option<&UdDestination>,
+        to: Option<Destination<'_>>,
     ) -> Result<Head, PostError> {
+        // An XRC segment stands before the others.
+        let xrc = usize::from(self.remote == Remote::Srq);
         // SAFETY: the block has four segments.
-        let (second, third) = unsafe { (wqe.add(16), wqe.add(32)) };
+        let (second, third) = unsafe { (wqe.add(DS * (1 + xrc)), wqe.add(DS * (2 + xrc))) };
         let mut head = Head { opcode: opcode::SEND, general_id: 0, segments: 1, reads: false };
         let needs = match op {
             SendOp::Send => ops::SEND,
@@ -416,9 +438,14 @@ impl SendRing {
         if self.ops & needs == 0 {
             return Err(PostError::UnsupportedOp);
         }
-        match (self.datagram, ud) {
-            (false, None) => {}
-            (true, Some(ud)) => {
+        match (self.remote, to) {
+            (Remote::Connected, None) => {}
+            (Remote::Srq, Some(Destination::Srq(srqn))) => {
+                // SAFETY: the segment behind the first, which was left free for it.
+                unsafe { wqe::xrc(wqe.add(DS), srqn.get()) };
+                head.segments += 1;
+            }
+            (Remote::Datagram, Some(Destination::Ud(ud))) => {
                 if ud.ah.owner() != self.owner {
                     return Err(PostError::ForeignAddress);
                 }

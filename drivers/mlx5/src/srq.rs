@@ -1,30 +1,31 @@
-//! Shared receive queues, as receive memory pools of linked WQEs. PRM: "Receive Memory Pool (RMP)"; manual pages
-//! ibv_create_srq, ibv_modify_srq, ibv_query_srq.
+//! Shared receive queues: receive memory pools of linked WQEs, and XRC SRQs. PRM: "Receive Memory Pool (RMP)", "XRC SRQ";
+//! manual pages ibv_create_srq, ibv_create_srq_ex, ibv_modify_srq, ibv_query_srq.
 
 use crate::{
     buffer::{Buffer, RECORD_LEN, dword, record},
     cmd::PageList,
     control::count_up,
-    counted::{Counted, Resident},
+    counted::{Counted, Resident, handle},
+    cq::CqObject,
     device::Mlx5,
     hca::Hca,
     owned::Owned,
-    pd::Pd,
+    pd::{Domain, Pd},
     policy::{Lock, Policy},
     rq::{RecvMemory, SrqRing},
     state::StateMemory,
+    users::Queueless,
     watch::Watch,
 };
 use bareverbs::{
-    Argument, Destroy, Error, Handle, Object, PostError, PostListError, RecvWr, Refused, SharedReceiveQueue, SrqAttr,
-    Srqn,
+    Argument, Error, Object, PostError, PostListError, RecvWr, SharedReceiveQueue, SrqAttr, Srqn, XrcSrqInit,
     srq::{SrqSlot, SrqSlots},
 };
 use bareverbs_hal::PciFunction;
 use bareverbs_mlx5_prm::{
     cmd::Opcode,
-    commands::{create_rmp, modify_rmp, query_rmp},
-    context::{rmpc, wq},
+    commands::{arm_xrc_srq, arm_xrc_srq_op_mod, create_rmp, create_xrc_srq, modify_rmp, query_rmp, query_xrc_srq},
+    context::{rmpc, wq, xrc_srqc},
     registers::doorbell_record,
     wqe::DS,
 };
@@ -37,6 +38,8 @@ use core::{
 
 /// Number of an SRQ that the device does not have.
 const NO_SRQN: u32 = u32::MAX;
+/// No user index.
+const NO_USER: u32 = u32::MAX;
 /// Bit of MODIFY_RMP's mask for the limit.
 const LIMIT: u64 = 1;
 
@@ -48,10 +51,20 @@ pub(crate) struct SrqObject<H: PciFunction, P: Policy> {
     ring: Owned<SrqRing>,
     srqn: AtomicU32,
     max_sge: u32,
+    /// What an XRC SRQ has beside a common one.
+    xrc: Option<Xrc<H, P>>,
     buffer: ManuallyDrop<Buffer>,
     state: ManuallyDrop<StateMemory<SrqSlot>>,
     pub(crate) pd: Pd<H, P>,
     pub(crate) device: Mlx5<H, P>,
+}
+
+/// What an XRC SRQ holds. Its completions name it by a user index of its own.
+struct Xrc<H: PciFunction, P: Policy> {
+    domain: Counted<Domain<H, P>, P>,
+    cq: Counted<CqObject<H, P>, P>,
+    target: ManuallyDrop<Queueless>,
+    user_index: AtomicU32,
 }
 
 // SAFETY: the slots are atomics; the ring is reached by the one handle only; buffers are addresses.
@@ -72,6 +85,8 @@ impl<H: PciFunction, P: Policy> Resident for SrqObject<H, P> {
 /// With [`crate::Shared`], completions of its QPs may be polled from several CQs on several threads while one thread
 /// posts: slots come back over a lock-free stack (see [`bareverbs::srq`]).
 pub struct Srq<H: PciFunction, P: Policy>(pub(crate) Counted<SrqObject<H, P>, P>);
+
+handle!(Srq);
 
 /// Sizes of a ring: logs of WQEs and of the bytes of one.
 #[derive(Clone, Copy)]
@@ -109,6 +124,34 @@ impl Shape {
 impl<H: PciFunction, P: Policy> Srq<H, P> {
     /// Makes an SRQ. PRM: CREATE_RMP.
     pub(crate) fn create(device: &Mlx5<H, P>, pd: &Pd<H, P>, init: &SrqAttr) -> Result<Self, Error> {
+        Self::new(device, pd, init, || Ok(None))
+    }
+
+    /// Makes an XRC SRQ. PRM: CREATE_XRC_SRQ.
+    pub(crate) fn create_xrc(
+        device: &Mlx5<H, P>,
+        pd: &Pd<H, P>,
+        init: &XrcSrqInit<'_, Mlx5<H, P>>,
+    ) -> Result<Self, Error> {
+        let (domain, cq) = (&init.xrcd.0, &init.cq.0);
+        if !domain.device.is(device) {
+            return Err(Error::Foreign(Object::Xrcd));
+        }
+        if !cq.device.is(device) {
+            return Err(Error::Foreign(Object::Cq));
+        }
+        Self::new(device, pd, &init.attr, || {
+            let target = ManuallyDrop::new(Queueless::new(&device.hca().hal)?);
+            Ok(Some(Xrc { domain: domain.clone(), cq: cq.clone(), target, user_index: AtomicU32::new(NO_USER) }))
+        })
+    }
+
+    fn new(
+        device: &Mlx5<H, P>,
+        pd: &Pd<H, P>,
+        init: &SrqAttr,
+        xrc: impl FnOnce() -> Result<Option<Xrc<H, P>>, Error>,
+    ) -> Result<Self, Error> {
         let hca = device.hca();
         if !pd.belongs_to(device) {
             return Err(Error::Foreign(Object::Pd));
@@ -127,7 +170,15 @@ impl<H: PciFunction, P: Policy> Srq<H, P> {
                 }
             }
         });
-        let (buffer, state) = match memory {
+        let memory = memory.and_then(|(buffer, state)| match xrc() {
+            Ok(xrc) => Ok((buffer, state, xrc)),
+            Err(e) => {
+                buffer.free(hca, &Ok(()));
+                state.free(&hca.hal);
+                Err(e)
+            }
+        });
+        let (buffer, state, xrc) = match memory {
             Ok(memory) => memory,
             Err(e) => {
                 hca.control.with(|control| control.srqs -= 1);
@@ -150,6 +201,7 @@ impl<H: PciFunction, P: Policy> Srq<H, P> {
             ring: Owned::new(ring),
             srqn: AtomicU32::new(NO_SRQN),
             max_sge: shape.max_sge(),
+            xrc,
             buffer: ManuallyDrop::new(buffer),
             state: ManuallyDrop::new(state),
             pd: pd.hold(),
@@ -199,35 +251,82 @@ impl<H: PciFunction, P: Policy> Srq<H, P> {
 
 impl<H: PciFunction, P: Policy> SrqObject<H, P> {
     fn create(&self, shape: Shape) -> Result<(), Error> {
+        let srqn = match &self.xrc {
+            None => self.create_rmp(shape)?,
+            Some(xrc) => self.create_xrc_srq(shape, xrc)?,
+        };
+        self.srqn.store(srqn, Ordering::Relaxed);
+        // SAFETY: the object takes the number out before it goes.
+        unsafe { self.device.hca().watch(|watches| &watches.srqs, srqn, NonNull::from(&self.watch)) }
+    }
+
+    fn create_xrc_srq(&self, shape: Shape, xrc: &Xrc<H, P>) -> Result<u32, Error> {
+        const SRQC: usize = create_xrc_srq::XRC_SRQC;
+        let hca = self.device.hca();
+        let limits = &hca.caps.limits;
+        // SAFETY: the slots lie in this object, which takes the target out of the table before it goes.
+        unsafe { xrc.target.receive_into(NonNull::from(&self.slots)) };
+        // QPs stand at the lower numbers, as far as they find room there.
+        let user = hca.control.with(|_| hca.users.insert(limits.qps, limits.users(), xrc.target.target()));
+        let max = u64::from(limits.srqs);
+        let user = user.ok_or(Error::OutOfRange { what: Argument::Srqs, wanted: max + 1, max })?;
+        xrc.user_index.store(user, Ordering::Relaxed);
+        let mut input = [0; create_xrc_srq::IN_LEN];
+        xrc_srqc::LOG_XRC_SRQ_SIZE.at(SRQC).set(&mut input, shape.log_slots);
+        xrc_srqc::LOG_RQ_STRIDE.at(SRQC).set(&mut input, shape.log_stride - 4);
+        xrc_srqc::XRCD.at(SRQC).set(&mut input, xrc.domain.number());
+        xrc_srqc::CQN.at(SRQC).set(&mut input, xrc.cq.cqn());
+        xrc_srqc::LOG_PAGE_SIZE.at(SRQC).set(&mut input, self.buffer.log_page(shape.len()) - 12);
+        xrc_srqc::USER_INDEX.at(SRQC).set(&mut input, user);
+        xrc_srqc::PD.at(SRQC).set(&mut input, self.pd.0.number());
+        xrc_srqc::DBR_ADDR.at(SRQC).set(&mut input, self.buffer.addr(shape.len()));
+        let mut out = [0; create_xrc_srq::OUT_LEN];
+        hca.execute(create_xrc_srq::OPCODE, 0, &mut input, &self.buffer.pages(shape.len()), &mut out)?;
+        Ok(create_xrc_srq::out::XRC_SRQN.get(&out))
+    }
+
+    fn create_rmp(&self, shape: Shape) -> Result<u32, Error> {
         const RMPC: usize = create_rmp::RMPC;
         const WQ: usize = RMPC + rmpc::WQ;
         let hca = self.device.hca();
         let mut input = [0; create_rmp::IN_LEN];
         rmpc::STATE.at(RMPC).set(&mut input, rmpc::state::READY);
         wq::WQ_TYPE.at(WQ).set(&mut input, wq::wq_type::LINKED_LIST);
-        wq::PD.at(WQ).set(&mut input, self.pd.0.number);
+        wq::PD.at(WQ).set(&mut input, self.pd.0.number());
         wq::DBR_ADDR.at(WQ).set(&mut input, self.buffer.addr(shape.len()));
         wq::LOG_WQ_STRIDE.at(WQ).set(&mut input, shape.log_stride);
         wq::LOG_WQ_PG_SZ.at(WQ).set(&mut input, self.buffer.log_page(shape.len()) - 12);
         wq::LOG_WQ_SZ.at(WQ).set(&mut input, shape.log_slots);
         let mut out = [0; create_rmp::OUT_LEN];
         hca.execute(create_rmp::OPCODE, 0, &mut input, &self.buffer.pages(shape.len()), &mut out)?;
-        let srqn = create_rmp::out::RMPN.get(&out);
-        self.srqn.store(srqn, Ordering::Relaxed);
-        // SAFETY: the object takes the number out before it goes.
-        unsafe { hca.watch(|watches| &watches.srqs, srqn, NonNull::from(&self.watch)) }
+        Ok(create_rmp::out::RMPN.get(&out))
     }
 
-    /// Takes the SRQ from the device, once. PRM: DESTROY_RMP.
+    /// Takes the SRQ from the device, once, and of an XRC SRQ the completions out of its CQ. PRM: DESTROY_RMP,
+    /// DESTROY_XRC_SRQ.
     fn destroy(&self) -> Result<(), Error> {
         let (hca, srqn) = (self.device.hca(), self.srqn());
         if srqn == NO_SRQN {
             return Ok(());
         }
-        hca.destroy(Opcode::DESTROY_RMP, srqn)?;
+        hca.destroy(if self.xrc.is_some() { Opcode::DESTROY_XRC_SRQ } else { Opcode::DESTROY_RMP }, srqn)?;
+        if let Some(xrc) = &self.xrc {
+            // SAFETY: the target lives until the object goes.
+            xrc.cq.sweep(xrc.user_index.load(Ordering::Relaxed), unsafe { xrc.target.target().as_ref() });
+        }
         hca.unwatch(|watches| &watches.srqs, srqn);
         self.srqn.store(NO_SRQN, Ordering::Relaxed);
         Ok(())
+    }
+
+    /// Arms the limit of an XRC SRQ. PRM: ARM_XRC_SRQ.
+    fn arm(&self, limit: u32) -> Result<(), Error> {
+        let mut input = [0; arm_xrc_srq::IN_LEN];
+        arm_xrc_srq::XRC_SRQN.set(&mut input, self.srqn());
+        arm_xrc_srq::LWM.set(&mut input, limit);
+        let mut out = [0; arm_xrc_srq::OUT_LEN];
+        let op_mod = arm_xrc_srq_op_mod::XRC_SRQ;
+        self.device.hca().execute(arm_xrc_srq::OPCODE, op_mod, &mut input, &PageList::None, &mut out)
     }
 
     /// Its number.
@@ -248,6 +347,16 @@ impl<H: PciFunction, P: Policy> Drop for SrqObject<H, P> {
         if outcome.is_err() {
             hca.unwatch(|watches| &watches.srqs, self.srqn());
         }
+        if let Some(xrc) = &mut self.xrc {
+            let user = xrc.user_index.load(Ordering::Relaxed);
+            if user != NO_USER {
+                hca.control.with(|_| hca.users.remove(user));
+                // A poll on another thread that still looks at this SRQ ends before this returns.
+                xrc.cq.wait();
+            }
+            // SAFETY: taken once, and not used after.
+            unsafe { ManuallyDrop::take(&mut xrc.target) }.free(&hca.hal);
+        }
         // SAFETY: taken once, and not used after.
         let (buffer, state) = unsafe { (ManuallyDrop::take(&mut self.buffer), ManuallyDrop::take(&mut self.state)) };
         buffer.free(hca, &outcome);
@@ -256,50 +365,39 @@ impl<H: PciFunction, P: Policy> Drop for SrqObject<H, P> {
     }
 }
 
-impl<H: PciFunction, P: Policy> Destroy for Srq<H, P> {
-    fn destroy(self) -> Result<(), Refused<Self>> {
-        let holders = self.0.holders() - 1;
-        if holders > 0 {
-            return Err(Refused { handle: self, error: Error::Busy { holders } });
-        }
-        match self.0.destroy() {
-            Ok(()) => Ok(()),
-            Err(error) => Err(Refused { handle: self, error }),
-        }
-    }
-}
-
-impl<H: PciFunction, P: Policy> Handle for Srq<H, P> {
-    fn into_raw(self) -> NonNull<()> {
-        self.0.into_raw()
-    }
-
-    unsafe fn from_raw(raw: NonNull<()>) -> Self {
-        // SAFETY: the caller's promise.
-        Self(unsafe { Counted::from_raw(raw) })
-    }
-}
-
 impl<H: PciFunction, P: Policy> SharedReceiveQueue for Srq<H, P> {
     fn srqn(&self) -> Srqn {
         Srqn::new(self.0.srqn())
     }
 
-    /// PRM: QUERY_RMP.
+    /// PRM: QUERY_RMP, QUERY_XRC_SRQ.
     fn query(&mut self) -> Result<SrqAttr, Error> {
-        let mut input = [0; query_rmp::IN_LEN];
-        query_rmp::RMPN.set(&mut input, self.0.srqn());
-        let mut out = [0; query_rmp::OUT_LEN];
-        self.0.device.hca().execute(query_rmp::OPCODE, 0, &mut input, &PageList::None, &mut out)?;
-        let limit = wq::LWM.at(query_rmp::out::RMPC + rmpc::WQ).get(&out);
+        const { assert!(query_rmp::IN_LEN == query_xrc_srq::IN_LEN && query_rmp::OUT_LEN == query_xrc_srq::OUT_LEN) };
+        let (mut input, mut out) = ([0; query_rmp::IN_LEN], [0; query_rmp::OUT_LEN]);
+        let (opcode, limit) = match &self.0.xrc {
+            None => {
+                query_rmp::RMPN.set(&mut input, self.0.srqn());
+                (query_rmp::OPCODE, wq::LWM.at(query_rmp::out::RMPC + rmpc::WQ))
+            }
+            Some(_) => {
+                query_xrc_srq::XRC_SRQN.set(&mut input, self.0.srqn());
+                (query_xrc_srq::OPCODE, xrc_srqc::LWM.at(query_xrc_srq::out::XRC_SRQC))
+            }
+        };
+        self.0.device.hca().execute(opcode, 0, &mut input, &PageList::None, &mut out)?;
+        let limit = limit.get(&out);
         Ok(SrqAttr { max_wr: self.0.slots.capacity(), max_sge: self.0.max_sge, limit })
     }
 
-    /// PRM: MODIFY_RMP.
+    /// PRM: MODIFY_RMP, ARM_XRC_SRQ.
     fn set_limit(&mut self, limit: u32) -> Result<(), Error> {
         let max = self.0.slots.capacity();
         if limit > max {
             return Err(Error::OutOfRange { what: Argument::SrqLimit, wanted: limit.into(), max: max.into() });
+        }
+        self.0.watch.clear(Watch::SRQ_LIMIT);
+        if self.0.xrc.is_some() {
+            return self.0.arm(limit);
         }
         let mut input = [0; modify_rmp::IN_LEN];
         modify_rmp::RMP_STATE.set(&mut input, rmpc::state::READY);
@@ -308,7 +406,6 @@ impl<H: PciFunction, P: Policy> SharedReceiveQueue for Srq<H, P> {
         rmpc::STATE.at(modify_rmp::RMPC).set(&mut input, rmpc::state::READY);
         wq::LWM.at(modify_rmp::RMPC + rmpc::WQ).set(&mut input, limit);
         let mut out = [0; modify_rmp::OUT_LEN];
-        self.0.watch.clear(Watch::SRQ_LIMIT);
         self.0.device.hca().execute(modify_rmp::OPCODE, 0, &mut input, &PageList::None, &mut out)
     }
 

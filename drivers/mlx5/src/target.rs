@@ -27,6 +27,8 @@ pub(crate) struct Target {
     pub(crate) failed: AtomicU8,
     /// A failed request of its takes the QP to ERR, not only its send queue.
     pub(crate) reliable: bool,
+    /// It is an XRC SRQ's: completions name it beside whatever QP received.
+    pub(crate) shared: bool,
     /// Slots of the SRQ that it receives from; `None` with a receive queue of its own.
     pub(crate) srq: Option<NonNull<SrqSlots>>,
     /// Outstanding sends.
@@ -42,12 +44,23 @@ impl Target {
             raw_qpn: AtomicU32::new(NO_QPN),
             pkey_index: AtomicU16::new(0),
             failed: AtomicU8::new(0),
-            reliable: kind == QpType::Rc,
+            reliable: !matches!(kind, QpType::Uc | QpType::Ud),
             datagram: kind == QpType::Ud,
+            shared: false,
             srq,
             send,
             recv,
         }
+    }
+
+    /// Makes it the one of an XRC SRQ with these slots.
+    pub(crate) fn share(&mut self, slots: NonNull<SrqSlots>) {
+        (self.shared, self.srq) = (true, Some(slots));
+    }
+
+    /// Whether a completion that names it is its own, by the QP that the completion names too.
+    pub(crate) fn is_of(&self, qpn: u32) -> bool {
+        self.shared || self.qpn() == qpn
     }
 
     /// The QP's number; [`NO_QPN`] if it has none.

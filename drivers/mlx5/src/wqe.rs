@@ -72,6 +72,18 @@ pub(crate) unsafe fn remote(at: NonNull<u8>, addr: u64, rkey: u32) {
     }
 }
 
+/// XRC segment. PRM: "XRC Segment".
+///
+/// # Safety
+/// As [`control`].
+pub(crate) unsafe fn xrc(at: NonNull<u8>, srqn: u32) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        put(at, pair(srqn, 0));
+        put(at.add(8), 0);
+    }
+}
+
 /// Atomic segment.
 ///
 /// # Safety

@@ -237,6 +237,30 @@ fn shared_receive_queues(judge: &mut Judge, pair: &Pair) {
     drop(qp);
 }
 
+fn extended_connections(judge: &mut Judge, pair: &Pair) {
+    let (a, b) = (&pair.a, &pair.b);
+    let (xrcd, foreign) = (a.device.open_xrcd().unwrap(), b.device.open_xrcd().unwrap());
+    let (cq, foreign_cq) = (a.cq(7), b.cq(7));
+    let mut attempt = |pd, xrcd, cq, attr, error: Error| {
+        let init = XrcSrqInit { attr, xrcd, cq };
+        judge.refuses("create_xrc_srq", || a.device.create_xrc_srq(pd, &init), error);
+    };
+    let right = SrqAttr { max_wr: 7, max_sge: 1, limit: 0 };
+    attempt(&b.pd, &xrcd, &cq, right, Error::Foreign(Object::Pd));
+    attempt(&a.pd, &foreign, &cq, right, Error::Foreign(Object::Xrcd));
+    attempt(&a.pd, &xrcd, &foreign_cq, right, Error::Foreign(Object::Cq));
+    let max = a.device.attributes().max_srq_wr;
+    let error = out_of_range(Argument::SrqEntries, max + 1, max);
+    attempt(&a.pd, &xrcd, &cq, SrqAttr { max_wr: max + 1, ..right }, error);
+    let error = Error::Foreign(Object::Xrcd);
+    judge.refuses("create_xrc_target", || a.device.create_xrc_target(&foreign, 0), error);
+    let srq = a.device.create_xrc_srq(&a.pd, &XrcSrqInit { attr: right, xrcd: &xrcd, cq: &cq }).unwrap();
+    let error = Error::Busy { holders: 1 };
+    judge.refuses("destroy", || xrcd.destroy(), error);
+    judge.refuses("destroy", || cq.destroy(), error);
+    drop(srq);
+}
+
 fn queue_pairs(judge: &mut Judge, pair: &Pair) {
     let (a, b) = (&pair.a, &pair.b);
     let attr = a.device.attributes();
@@ -463,12 +487,20 @@ fn limits(judge: &mut Judge, device: &Device5) {
     let qp = device.create_qp(&pd, &init).unwrap();
     let mr = device.register(&pd, memory(64), Access::empty()).map_err(|r| r.error).unwrap();
     let one = |what| out_of_range(what, 2u32, 1u32);
+    let xrcd = device.open_xrcd().unwrap();
     judge.refuses("alloc_pd", || device.alloc_pd(), one(Argument::Pds));
+    judge.refuses("open_xrcd", || device.open_xrcd(), one(Argument::Xrcds));
+    judge.refuses(
+        "create_xrc_srq",
+        || device.create_xrc_srq(&pd, &XrcSrqInit { attr: srq_init, xrcd: &xrcd, cq: &cq }),
+        one(Argument::Srqs),
+    );
+    judge.refuses("create_xrc_target", || device.create_xrc_target(&xrcd, 0), one(Argument::Qps));
     judge.refuses("create_cq", || device.create_cq(&CqInit { entries: 1, ..CqInit::default() }), one(Argument::Cqs));
     judge.refuses("create_srq", || device.create_srq(&pd, &srq_init), one(Argument::Srqs));
     judge.refuses("create_qp", || device.create_qp(&pd, &init), one(Argument::Qps));
     judge.refuses("register", || device.register(&pd, memory(64), Access::empty()), one(Argument::Regions));
-    judge.refuses("destroy", || device.clone().destroy(), Error::Busy { holders: 5 });
+    judge.refuses("destroy", || device.clone().destroy(), Error::Busy { holders: 6 });
     drop((mr, qp, srq, cq));
 }
 
@@ -513,6 +545,7 @@ fn every_verb_with_every_wrong_argument() {
         completion_queues(&mut judge, &pair);
         shrinking(&mut judge, &pair);
         shared_receive_queues(&mut judge, &pair);
+        extended_connections(&mut judge, &pair);
         queue_pairs(&mut judge, &pair);
         transitions(&mut judge, &pair);
         posts(&mut judge, &pair);
@@ -521,7 +554,8 @@ fn every_verb_with_every_wrong_argument() {
         pair.close();
     }
     let function = Model::new(HcaConfig::infiniband(0)).plug(&World::new(SEED));
-    let one = Config { max_qps: 1, max_cqs: 1, max_srqs: 1, max_pds: 1, max_regions: 1, ..Config::default() };
+    let one =
+        Config { max_qps: 1, max_cqs: 1, max_srqs: 1, max_pds: 1, max_xrcds: 1, max_regions: 1, ..Config::default() };
     let device = Device5::open(function.clone(), one).expect("opens");
     let mut judge = Judge::new(&function, &device);
     limits(&mut judge, &device);

@@ -311,8 +311,8 @@ impl Ours {
             flag(FENCE, SendFlags::FENCE) | flag(SIGNALED, SendFlags::SIGNALED) | flag(SOLICITED, SendFlags::SOLICITED);
         let ud = UdDestination { ah: self.ah, qpn: Qpn::new(request.remote_qpn), qkey: Qkey(request.remote_qkey) };
         let n = request.qp as usize;
-        let ud = (KINDS[n] == QpType::Ud).then_some(&ud);
-        Ok(self.qps[n].qp.post_send([SendWr { wr_id: request.wr_id, op, payload, flags, ud }])?)
+        let to = (KINDS[n] == QpType::Ud).then_some(Destination::Ud(&ud));
+        Ok(self.qps[n].qp.post_send([SendWr { wr_id: request.wr_id, op, payload, flags, to }])?)
     }
 }
 

@@ -88,7 +88,7 @@ pub fn to_rtr<Q: QueuePair>(qp: &mut Q, peer: &Q, av: AhAttr, c: &Connection, en
     let connected = attr.path_mtu(c.mtu).dest_qpn(peer.qpn()).rq_psn(c.psn[1 - end]).av(av);
     qp.modify(&match qp.kind() {
         QpType::Ud => attr,
-        QpType::Uc => connected,
+        QpType::Uc | QpType::XrcIni => connected,
         _ => connected.max_dest_rd_atomic(c.rd_atomic).min_rnr_timer(c.min_rnr_timer),
     })
 }
@@ -98,6 +98,7 @@ pub fn to_rts<Q: QueuePair>(qp: &mut Q, c: &Connection, end: usize) -> Result<()
     let attr = QpAttr::to(QpState::Rts).sq_psn(c.psn[end]);
     qp.modify(&match qp.kind() {
         QpType::Ud | QpType::Uc => attr,
+        QpType::XrcTgt => attr.timeout(c.timeout),
         _ => attr.timeout(c.timeout).retry_cnt(c.retry_cnt).rnr_retry(c.rnr_retry).max_rd_atomic(c.rd_atomic),
     })
 }

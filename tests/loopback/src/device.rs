@@ -2,8 +2,9 @@
 
 use crate::{Cq, Mr, Qp, Srq, cq::CqState, mr::Region, qp::QpState};
 use bareverbs::{
-    AddressHandle, AhAttr, Argument, CqInit, Destroy, Device, DeviceAttr, Error, Event, Gid, GidEntry, GidType, Lid,
-    LinkLayer, Memory, Mtu, Object, Pkey, PortAttr, PortNum, PortState, QpInit, QpType, Refused, RegionInit, SrqAttr,
+    Absent, AddressHandle, AhAttr, Argument, CqInit, Destroy, Device, DeviceAttr, Error, Event, Gid, GidEntry, GidType,
+    Lid, LinkLayer, Memory, Mtu, Object, Pkey, PortAttr, PortNum, PortState, QpInit, QpType, Refused, RegionInit,
+    SrqAttr,
 };
 use std::{
     cell::{Cell, RefCell},
@@ -173,6 +174,7 @@ impl Device for Loopback {
     type Srq = Srq;
     type Qp = Qp;
     type Mr<M: Memory> = Mr<M>;
+    type Xrcd = Absent;
 
     fn attributes(&self) -> DeviceAttr {
         let mut a = DeviceAttr::default();

@@ -6,9 +6,9 @@ use crate::{
     srq::SrqState,
 };
 use bareverbs::{
-    Argument, Completion, Destroy, Error, Event, Mtu, Payload, PostError, QpAttr, QpAttrMask, QpCap, QpInit,
-    QpState as State, QpType, Qpn, QueuePair, RecvWr, Refused, SendFlags, SendOp, SendWr, Sge, WcOpcode, WcStatus,
-    qp::check_transition,
+    Argument, Completion, Destination, Destroy, Error, Event, Mtu, Payload, PostError, QpAttr, QpAttrMask, QpCap,
+    QpInit, QpState as State, QpType, Qpn, QueuePair, RecvWr, Refused, SendFlags, SendOp, SendWr, Sge, WcOpcode,
+    WcStatus, qp::check_transition,
 };
 use std::{
     cell::{Cell, RefCell},
@@ -233,10 +233,12 @@ impl Qp {
         if datagram && !matches!(wr.op, SendOp::Send | SendOp::SendImm(_)) {
             return Err(PostError::UnsupportedOp);
         }
-        match wr.ud {
-            Some(ud) if datagram && ud.ah.owner() != u32::from(q.node.lid.0) => return Err(PostError::ForeignAddress),
-            ud if ud.is_some() != datagram => return Err(PostError::Destination),
-            _ => {}
+        match (datagram, wr.to) {
+            (true, Some(Destination::Ud(ud))) if ud.ah.owner() != u32::from(q.node.lid.0) => {
+                return Err(PostError::ForeignAddress);
+            }
+            (true, Some(Destination::Ud(_))) | (false, None) => {}
+            _ => return Err(PostError::Destination),
         }
         let brings_back = matches!(wr.op, SendOp::Read { .. } | SendOp::CompareSwap { .. } | SendOp::FetchAdd { .. });
         let data = match wr.payload {
@@ -335,7 +337,10 @@ impl QueuePair for Qp {
         let data = self.check_send(wr)?;
         let (sends, receives) = self.0.used.get();
         self.0.used.set((sends + 1, receives));
-        let to = wr.ud.map(|ud| (ud.ah.form()[0] as u16, ud.qpn, ud.qkey.0));
+        let to = match wr.to {
+            Some(Destination::Ud(ud)) => Some((ud.ah.form()[0] as u16, ud.qpn, ud.qkey.0)),
+            _ => None,
+        };
         let posted = PostedSend { wr_id: wr.wr_id, op: wr.op, data, flags: wr.flags, to };
         self.0.staged.borrow_mut().0.push_back(posted);
         Ok(())

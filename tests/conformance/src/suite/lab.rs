@@ -4,8 +4,8 @@ use super::{Home, Outcome, Stop};
 use crate::connect::{self, Connection};
 use alloc::{format, vec, vec::Vec};
 use bareverbs::{
-    Access, Completion, CompletionQueue, CqInit, Device, Event, MemoryRegion, QpCap, QpInit, QpType, QueuePair,
-    RawMemory, RecvWr, SendFlags, SendOp, SendWr, SrqAttr, UdDestination,
+    Access, Completion, CompletionQueue, CqInit, Destination, Device, Event, MemoryRegion, QpCap, QpInit, QpType,
+    QueuePair, RawMemory, RecvWr, SendFlags, SendOp, SendWr, SrqAttr, UdDestination,
 };
 use core::{ops::Range, time::Duration};
 
@@ -91,7 +91,7 @@ impl<D: Device> End<D> {
     pub fn send(&mut self, wr_id: u64, op: SendOp, range: Range<usize>, flags: SendFlags) -> Outcome {
         let sges = [self.mr.sge(range)?];
         let mut wr = SendWr::new(op, &sges).wr_id(wr_id).flags(flags);
-        wr.ud = self.to.as_ref();
+        wr.to = self.to.as_ref().map(Destination::Ud);
         Ok(self.qp.post_send([wr])?)
     }
 
@@ -168,7 +168,15 @@ impl<D: Device> Lab<D> {
         Ok(self.devices[i].create_srq(&self.pds[i], &SrqAttr { max_wr, max_sge: 2, limit: 0 })?)
     }
 
-    /// A QP in RESET.
+    /// A QP of any type in RESET; an XRC target is of a domain of its own, which lives as long as it does.
+    pub fn qp_of_any_type(&self, i: usize, kind: QpType, cq: &D::Cq) -> Outcome<D::Qp> {
+        match kind {
+            QpType::XrcTgt => Ok(self.devices[i].create_xrc_target(&self.devices[i].open_xrcd()?, 0)?),
+            _ => self.qp(i, kind, [cq, cq], None, CAP),
+        }
+    }
+
+    /// A QP in RESET, of any type but an XRC target.
     pub fn qp(&self, i: usize, kind: QpType, cqs: [&D::Cq; 2], srq: Option<&D::Srq>, cap: QpCap) -> Outcome<D::Qp> {
         let [send_cq, recv_cq] = cqs;
         let init = QpInit { kind, send_cq, recv_cq, srq, cap, signal_all: false, context: 0 };

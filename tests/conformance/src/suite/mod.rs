@@ -41,6 +41,7 @@ mod post;
 mod qp;
 mod requests;
 mod srq;
+mod xrc;
 
 pub use lab::Lab;
 
@@ -163,6 +164,7 @@ pub fn table<D: Device>() -> Vec<(&'static str, Vec<Case<D>>)> {
         ("CQ", cqs),
         ("SRQ", srq::cases()),
         ("QP", qps),
+        ("XRC", xrc::cases()),
         ("MR", mr::cases()),
         ("address", ah::cases()),
         ("events", events::cases()),

@@ -7,8 +7,8 @@ use super::{
 };
 use alloc::{vec, vec::Vec};
 use bareverbs::{
-    Device, MemoryRegion, PostError, PostListError, QpCap, QpType, QueuePair, RecvWr, Rkey, SendFlags, SendOp, SendWr,
-    Sge, WcStatus,
+    Destination, Device, MemoryRegion, PostError, PostListError, QpCap, QpType, QueuePair, RecvWr, Rkey, SendFlags,
+    SendOp, SendWr, Sge, WcStatus,
 };
 
 pub(super) fn cases<D: Device>() -> Vec<Case<D>> {
@@ -216,7 +216,7 @@ fn ud_ops<D: Device>(lab: &mut Lab<D>) -> Outcome {
         let result = a.signaled(0, op, 0..8);
         ensure!(result.is_err(), "{op:?} was posted");
         let sges = [a.mr.sge(0..8)?];
-        let wr = SendWr { ud: a.to.as_ref(), ..SendWr::new(op, &sges) };
+        let wr = SendWr { to: a.to.as_ref().map(Destination::Ud), ..SendWr::new(op, &sges) };
         ensure_eq!(a.qp.push_send(&wr), Err(PostError::UnsupportedOp), "{op:?}");
     }
     for op in [SendOp::Send, SendOp::SendImm(1)] {
@@ -247,14 +247,14 @@ fn destinations<D: Device>(lab: &mut Lab<D>) -> Outcome {
     let [mut rc, _peer] = lab.pair(&Setup::of(QpType::Rc))?;
     let sges = [ud.mr.sge(0..8)?];
     ensure_eq!(ud.qp.push_send(&SendWr::new(SendOp::Send, &sges)), Err(PostError::Destination), "a datagram without");
-    let with = SendWr { ud: other.to.as_ref(), ..SendWr::new(SendOp::Send, &[]) };
+    let with = SendWr { to: other.to.as_ref().map(Destination::Ud), ..SendWr::new(SendOp::Send, &[]) };
     ensure_eq!(rc.qp.push_send(&with), Err(PostError::Destination), "a connected QP with one");
     Ok(())
 }
 
 fn foreign_handle<D: Device>(lab: &mut Lab<D>) -> Outcome {
     let [mut a, b] = lab.pair(&Setup::of(QpType::Ud))?;
-    let wr = SendWr { ud: b.to.as_ref(), ..SendWr::new(SendOp::Send, &[]) };
+    let wr = SendWr { to: b.to.as_ref().map(Destination::Ud), ..SendWr::new(SendOp::Send, &[]) };
     ensure_eq!(a.qp.push_send(&wr), Err(PostError::ForeignAddress), "the other device's handle");
     Ok(())
 }
@@ -292,7 +292,7 @@ fn datagram_length<D: Device>(lab: &mut Lab<D>) -> Outcome {
     let port = lab.devices[0].query_port(crate::connect::PORT)?;
     let [active, most] = [port.active_mtu, port.max_mtu].map(|mtu| mtu.bytes() as usize);
     let sges = [a.mr.sge(0..most + 1)?];
-    let wr = SendWr { ud: a.to.as_ref(), ..SendWr::new(SendOp::Send, &sges) };
+    let wr = SendWr { to: a.to.as_ref().map(Destination::Ud), ..SendWr::new(SendOp::Send, &sges) };
     let result = a.qp.push_send(&wr);
     let named = matches!(result, Err(PostError::MessageTooLong { max }) if (active..=most).contains(&(max as usize)));
     ensure!(named, "{} bytes: {result:?}, should name a limit of {active} to {most}", most + 1);
@@ -314,7 +314,7 @@ fn no_trace<D: Device>(lab: &mut Lab<D>) -> Outcome {
             SendWr::new(SendOp::Write { addr, rkey }, &many),
             SendWr::inline(SendOp::Write { addr, rkey }, &long),
             SendWr::inline(SendOp::Read { addr, rkey }, &long[..8]),
-            SendWr { ud: None, ..SendWr::new(SendOp::FetchAdd { addr: addr + 1, rkey, add: 1 }, &one) },
+            SendWr { to: None, ..SendWr::new(SendOp::FetchAdd { addr: addr + 1, rkey, add: 1 }, &one) },
         ];
         for wr in wrong {
             ensure!(a.qp.push_send(&wr).is_err(), "{wr:?} was posted");
