@@ -35,7 +35,6 @@ fn all_of_it(device: &Dev) -> Result<(), Error> {
 
 #[test]
 fn any_command_may_be_refused() {
-    let world = World::new(SEED);
     let used = [
         (Opcode::ALLOC_XRCD, 2),
         (Opcode::ALLOC_PD, 2),
@@ -53,7 +52,7 @@ fn any_command_may_be_refused() {
                 ..Faults::default()
             };
             let model = Model::new(HcaConfig { faults, ..HcaConfig::infiniband(0) });
-            let function = model.plug(&world);
+            let function = model.plug(&World::new(SEED));
             let device = Dev::open(function.clone(), Config::default()).expect("opens");
             let error = all_of_it(&device).expect_err("a command was refused");
             assert!(matches!(error, Error::Command { syndrome: 0x55, .. }), "{opcode:?} {skip}: {error}");
