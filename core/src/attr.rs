@@ -71,6 +71,10 @@ pub struct DeviceAttr {
     pub max_srq_wr: u32,
     /// Elements a request of an SRQ.
     pub max_srq_sge: u32,
+    /// Multicast groups; 0 if there are none.
+    pub max_mcast_grp: u32,
+    /// QPs of a multicast group.
+    pub max_mcast_qp_attach: u32,
     /// P_Keys.
     pub max_pkeys: u16,
     /// Completion vectors.

@@ -1,6 +1,6 @@
 //! What can go wrong, each by its name.
 
-use crate::{PortNum, QpAttrMask, QpState, QpType, Qpn};
+use crate::{Gid, Lid, PortNum, QpAttrMask, QpState, QpType, Qpn};
 use core::fmt;
 
 /// Why a control verb failed.
@@ -74,6 +74,20 @@ pub enum Error {
     GrhRequired,
     /// A RoCE address vector needs the destination's MAC, and the GID does not tell it.
     MacRequired,
+    /// GID and LID do not name a multicast group: a GID of ff00::/8 (or, on Ethernet, of an IPv4 group), and on
+    /// InfiniBand a LID from 0xc000 to 0xfffe (IBA 4.1.1, 4.1.3).
+    NotMulticast {
+        /// The GID.
+        gid: Gid,
+        /// The LID.
+        lid: Lid,
+    },
+    /// The device has no place left in its table of multicast groups, or in the group.
+    MulticastFull,
+    /// The device has no place left for a flow rule, or for one more QP of the same rule.
+    FlowsFull,
+    /// The QP is not attached to this group, or does not have this rule.
+    NotAttached,
     /// The CQ holds more unpolled completions than the new size.
     BelowUnpolled {
         /// Completions that were not polled yet.
@@ -254,6 +268,10 @@ impl fmt::Display for Error {
             }
             Self::GrhRequired => f.write_str("on Ethernet an address needs a destination GID and a source GID index"),
             Self::MacRequired => f.write_str("the destination's MAC is not known and its GID does not tell it"),
+            Self::NotMulticast { gid, lid } => write!(f, "{gid} with LID {:#06x} is no multicast group", lid.0),
+            Self::MulticastFull => f.write_str("no place is left in the table of multicast groups"),
+            Self::FlowsFull => f.write_str("no place is left for flow rules"),
+            Self::NotAttached => f.write_str("the QP is not attached to it"),
             Self::BelowUnpolled { unpolled } => write!(f, "{unpolled} completions are not polled yet"),
             Self::CqError => f.write_str("the CQ is in error"),
             Self::Platform(e) => e.fmt(f),
@@ -319,6 +337,16 @@ pub enum PostError {
     AtomicShape,
     /// Inline data is not possible for operations that bring data back.
     InlineRead,
+    /// Fewer bytes than the header of a frame.
+    FrameTooShort {
+        /// The least.
+        min: u32,
+    },
+    /// The device wants the first bytes of a frame in the request itself: [`crate::Payload::Headed`], or inline.
+    HeaderRequired {
+        /// How many.
+        bytes: u32,
+    },
     /// A message longer than the device sends (2^31 bytes; one MTU on UD).
     MessageTooLong {
         /// The limit in bytes.
@@ -342,6 +370,8 @@ impl fmt::Display for PostError {
             Self::ForeignAddress => f.write_str("the address handle belongs to another device"),
             Self::AtomicShape => f.write_str("an atomic needs one aligned element of eight bytes"),
             Self::InlineRead => f.write_str("data that comes back cannot be inline"),
+            Self::FrameTooShort { min } => write!(f, "a frame has at least {min} bytes"),
+            Self::HeaderRequired { bytes } => write!(f, "the first {bytes} bytes must be in the request"),
             Self::MessageTooLong { max } => write!(f, "more than {max} bytes"),
             Self::UsesSrq => f.write_str("the QP receives from an SRQ"),
             Self::DeviceFatal => f.write_str("the device failed"),

@@ -9,6 +9,7 @@ pub mod attr;
 pub mod cq;
 mod error;
 mod event;
+mod flow;
 pub mod gid;
 pub mod qp;
 pub mod srq;
@@ -25,6 +26,7 @@ pub use attr::{
 };
 pub use error::{Argument, Error, Object, PlatformError, PollError, PostError, PostListError};
 pub use event::Event;
+pub use flow::FlowSpec;
 pub use qp::{QpAttr, QpAttrMask, QpState, QpType};
 pub use units::{
     AckTimeout, Cqn, Gid, Lid, Lkey, Mac, Mtu, Pkey, PortNum, Psn, Qkey, Qpn, RetryCount, Rkey, RnrTimer, Srqn,
@@ -34,4 +36,4 @@ pub use verbs::{
     RawMemory, Refused, RegionInit, SharedReceiveQueue,
 };
 pub use wc::{Completion, WcFlags, WcOpcode, WcStatus};
-pub use wr::{AddressHandle, Destination, Payload, RecvWr, SendFlags, SendOp, SendWr, Sge, UdDestination};
+pub use wr::{AddressHandle, Destination, Headed, Payload, RecvWr, SendFlags, SendOp, SendWr, Sge, UdDestination};

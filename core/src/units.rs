@@ -158,6 +158,21 @@ impl Gid {
         }
     }
 
+    /// Whether it is a multicast GID: `ff00::/8` (IBA 4.1.1).
+    pub const fn is_multicast(&self) -> bool {
+        self.0[0] == 0xff
+    }
+
+    /// The MAC of a multicast group on Ethernet: of IPv6 33:33 and the last four bytes (RFC 2464, 7), of IPv4 01:00:5e
+    /// and the last 23 bits (RFC 1112, 6.4).
+    pub fn multicast_mac(&self) -> Option<Mac> {
+        match (self.0, self.ipv4()) {
+            ([0xff, .., a, b, c, d], _) => Some(Mac([0x33, 0x33, a, b, c, d])),
+            (_, Some([224..=239, b, c, d])) => Some(Mac([1, 0, 0x5e, b & 0x7f, c, d])),
+            _ => None,
+        }
+    }
+
     /// Whether all bytes are zero.
     pub fn is_zero(&self) -> bool {
         *self == Self::ZERO

@@ -1,9 +1,9 @@
 //! The verbs as traits. Programs are written against these alone.
 
 use crate::{
-    Access, AddressHandle, AhAttr, Completion, Cqn, DeviceAttr, Error, Event, Gid, GidEntry, Lkey, Pkey, PollError,
-    PortAttr, PortNum, PostError, PostListError, QpAttr, QpCap, QpInit, QpState, QpType, Qpn, RecvWr, Rkey, SendWr,
-    Sge, SrqAttr, Srqn, WcFlags, WcOpcode, WcStatus,
+    Access, AddressHandle, AhAttr, Completion, Cqn, DeviceAttr, Error, Event, FlowSpec, Gid, GidEntry, Lid, Lkey, Pkey,
+    PollError, PortAttr, PortNum, PostError, PostListError, QpAttr, QpCap, QpInit, QpState, QpType, Qpn, RecvWr, Rkey,
+    SendWr, Sge, SrqAttr, Srqn, WcFlags, WcOpcode, WcStatus,
     attr::{CqInit, XrcSrqInit},
 };
 use core::{borrow::Borrow, fmt, ops::Range, ptr::NonNull, time::Duration};
@@ -419,9 +419,29 @@ pub trait QueuePair: Handle {
     /// What the device holds (ibv_query_qp).
     fn query(&mut self) -> Result<QpAttr, Error>;
 
-    /// Joins a multicast group (ibv_attach_mcast).
-    fn attach_multicast(&mut self, _gid: Gid, _lid: crate::Lid) -> Result<(), Error> {
+    /// Lets a UD QP receive what is sent to a multicast group (ibv_attach_mcast). The LID counts on InfiniBand only,
+    /// where the subnet administrator gives it to those that join. Attaching twice is attaching once.
+    /// [`Error::NotMulticast`], [`Error::MulticastFull`], [`Error::Unsupported`] for other types of QP.
+    fn attach_multicast(&mut self, _gid: Gid, _lid: Lid) -> Result<(), Error> {
         Err(Error::Unsupported("multicast"))
+    }
+
+    /// Leaves a multicast group (ibv_detach_mcast). [`Error::NotAttached`]. A QP that is attached is not destroyed:
+    /// [`Error::Busy`]; dropping it detaches it.
+    fn detach_multicast(&mut self, _gid: Gid, _lid: Lid) -> Result<(), Error> {
+        Err(Error::Unsupported("multicast"))
+    }
+
+    /// Lets a raw packet QP receive the frames of a rule (ibv_create_flow). The same rule twice is the rule once.
+    /// [`Error::Unsupported`] for other types of QP, [`Error::FlowsFull`].
+    fn attach_flow(&mut self, _flow: &FlowSpec) -> Result<(), Error> {
+        Err(Error::Unsupported("flow rules"))
+    }
+
+    /// Takes a rule away (ibv_destroy_flow). [`Error::NotAttached`]. A QP that has rules is not destroyed:
+    /// [`Error::Busy`]; dropping it takes them away.
+    fn detach_flow(&mut self, _flow: &FlowSpec) -> Result<(), Error> {
+        Err(Error::Unsupported("flow rules"))
     }
 
     /// Writes one send request to the ring; [`ring_send`](Self::ring_send) tells the device.

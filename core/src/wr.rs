@@ -53,6 +53,8 @@ bitflags! {
         const SOLICITED = 2;
         /// Wait for all reads and atomics before it.
         const FENCE = 4;
+        /// Raw packet QPs: the device fills in the checksums of IPv4, TCP and UDP (IBV_SEND_IP_CSUM).
+        const IP_CSUM = 8;
     }
 }
 
@@ -119,6 +121,18 @@ pub enum Payload<'a> {
     Inline(&'a [u8]),
     /// Gathered into the WQE by the post.
     InlineGather(&'a [&'a [u8]]),
+    /// The first bytes copied into the WQE by the post, the others gathered: a frame whose header the program makes. Raw
+    /// packet QPs only.
+    Headed(&'a Headed<'a>),
+}
+
+/// The data of [`Payload::Headed`].
+#[derive(Clone, Copy, Debug)]
+pub struct Headed<'a> {
+    /// Copied by the post.
+    pub head: &'a [u8],
+    /// Gathered when the device executes the request.
+    pub sges: &'a [Sge],
 }
 
 /// Where a request goes that the QP's connection does not settle.

@@ -169,7 +169,7 @@ pub extern "C" fn control(device: &Dev, ah: &AhAttr, attr: &QpAttr, entry: &GidE
         srq.set_limit(n)?;
         let srq_attr = srq.query()?;
         let init = QpInit {
-            kind: QpType::Rc,
+            kind: if n == 1 { QpType::RawPacket } else { QpType::Rc },
             send_cq: &cq,
             recv_cq: &cq,
             srq: (srq_attr.limit == n).then_some(&srq),
@@ -180,6 +180,10 @@ pub extern "C" fn control(device: &Dev, ah: &AhAttr, attr: &QpAttr, entry: &GidE
         let mut qp = device.create_qp(&pd, &init)?;
         qp.modify(attr)?;
         qp.query()?;
+        qp.attach_multicast(entry.gid, Lid(n as u16))?;
+        qp.detach_multicast(entry.gid, Lid(n as u16))?;
+        qp.attach_flow(&FlowSpec { dst: ah.dmac, vlan: entry.vlan, ethertype: Some(n as u16) })?;
+        qp.detach_flow(&FlowSpec::ANY)?;
         mr.deregister()?;
         qp.destroy()?;
         srq.destroy()?;

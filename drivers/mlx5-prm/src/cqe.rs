@@ -189,6 +189,11 @@ pub mod checksum {
     pub const L4_OK: u8 = 1 << 2;
 }
 
+/// Layer 3 of [`Cqe64::l4_l3_hdr_type`].
+pub const L3_TYPE_MASK: u8 = 3 << 2;
+/// Value of it: IPv4. (1 << 2 is IPv6.)
+pub const L3_TYPE_IPV4: u8 = 2 << 2;
+
 /// Bit of [`Cqe64::l4_l3_hdr_type`]: a VLAN tag was taken off and stands in `vlan_info`.
 pub const HAS_VLAN: u8 = 1 << 0;
 

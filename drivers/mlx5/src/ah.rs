@@ -3,7 +3,7 @@
 use crate::hca::{Caps, Hca};
 use crate::policy::Policy;
 use crate::port::check;
-use bareverbs::{AddressHandle, AhAttr, Argument, Error, Gid, LinkLayer, Mac};
+use bareverbs::{AddressHandle, AhAttr, Argument, Error, LinkLayer, Mac};
 use bareverbs_hal::PciFunction;
 use bareverbs_mlx5_prm::{context::ads, wqe};
 use zerocopy::IntoBytes;
@@ -40,17 +40,9 @@ pub(crate) fn resolve(caps: &Caps, attr: &AhAttr, qpns: Option<(u32, u32)>) -> R
         return Ok(Path { dmac: Mac::default(), udp_sport: 0, rate });
     }
     let grh = attr.grh.as_ref().ok_or(Error::GrhRequired)?;
-    let dmac = attr.dmac.or_else(|| grh.dgid.mac()).or_else(|| multicast_mac(&grh.dgid)).ok_or(Error::MacRequired)?;
+    let dmac = attr.dmac.or_else(|| grh.dgid.mac()).or_else(|| grh.dgid.multicast_mac()).ok_or(Error::MacRequired)?;
     let udp_sport = attr.udp_sport.unwrap_or_else(|| udp_source_port(grh.flow_label, qpns));
     Ok(Path { dmac, udp_sport, rate })
-}
-
-/// The MAC of a multicast GID (RFC 2464, 7): 33:33 and its last four bytes.
-fn multicast_mac(gid: &Gid) -> Option<Mac> {
-    match gid.0 {
-        [0xff, .., a, b, c, d] => Some(Mac([0x33, 0x33, a, b, c, d])),
-        _ => None,
-    }
 }
 
 /// A UDP source port in the dynamic range that spreads flows over paths: the folded flow label (RoCEv2 annex A17,

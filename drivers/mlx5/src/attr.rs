@@ -1,7 +1,7 @@
 //! What the user is told that the device can do (ibv_query_device).
 
 use crate::{bringup::power, hca::Caps};
-use bareverbs::{DeviceAttr, QpType};
+use bareverbs::{DeviceAttr, LinkLayer, QpType};
 use bareverbs_mlx5_prm::{context::cmd_hca_cap as cap, field::Field, wqe};
 
 /// Bytes of the control segment and the remote address segment, or of the control segment and the address vector: what
@@ -36,6 +36,10 @@ pub(crate) fn from_caps(caps: &Caps) -> DeviceAttr {
     attr.max_srq_wr = log(cap::LOG_MAX_SRQ_SZ).min(1 << 16).saturating_sub(1);
     // The first 16 bytes of an SRQ's WQE link it to the next.
     attr.max_srq_sge = get(cap::MAX_WQE_SZ_RQ).saturating_sub(16) / element;
+    if get(cap::LOG_MAX_MCG) != 0 {
+        attr.max_mcast_grp = log(cap::LOG_MAX_MCG);
+        attr.max_mcast_qp_attach = get(cap::MAX_QP_MCG);
+    }
     attr.max_pkeys = caps.pkeys;
     attr.num_comp_vectors = caps.limits.vectors;
     attr.phys_port_cnt = ports(caps);
@@ -46,7 +50,12 @@ pub(crate) fn from_caps(caps: &Caps) -> DeviceAttr {
         (cap::XRC, QpType::XrcIni),
         (cap::XRC, QpType::XrcTgt),
     ];
-    attr.qp_types =
+    // Frames: an Ethernet port with queues and flow tables for them.
+    let frames = [cap::ETH_NET_OFFLOADS, cap::NIC_FLOW_TABLE].iter().all(|field| field.is_set(&caps.general));
+    if caps.link == LinkLayer::Ethernet && frames {
+        attr.qp_types = 1 << QpType::RawPacket as u32;
+    }
+    attr.qp_types |=
         types.into_iter().filter(|(field, _)| field.is_set(&caps.general)).fold(0, |m, (_, t)| m | 1 << t as u32);
     attr
 }

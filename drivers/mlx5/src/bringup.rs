@@ -6,7 +6,7 @@ use crate::{
     control::{Control, MAX_EQS},
     eq::{ASYNC_EVENTS, EventQueue, LOG_ASYNC_ENTRIES},
     error::platform,
-    hca::{Caps, Hca, Limits},
+    hca::{Caps, Hca, InlineMode, Limits},
     health::firmware,
     policy::{Guards, Lock, Policy},
     port,
@@ -27,7 +27,7 @@ use bareverbs_mlx5_prm::{
     context::{
         atomic_caps,
         cmd_hca_cap::{self, cmdif_checksum, port_type},
-        nic_vport_context,
+        eth_caps, nic_vport_context,
         roce::{roce_cap, version},
     },
     ids,
@@ -156,8 +156,9 @@ impl<H: PciFunction> BringUp<'_, H> {
         self.create_eqs(&mut caps)?;
         if caps.link == LinkLayer::Ethernet {
             self.enable_roce()?;
+            caps.inline = self.inline_mode(&caps)?;
         }
-        caps.max_mtu = port::max_mtu(self.hal, self.control, &caps)?;
+        (caps.max_mtu, caps.max_frame) = port::limits(self.hal, self.control, &caps)?;
         let attr = self.attributes(&caps)?;
         Ok((uar, caps, attr))
     }
@@ -269,6 +270,8 @@ impl<H: PciFunction> BringUp<'_, H> {
             pkeys: 128 << cap::PKEY_TABLE_SIZE.get(&general).min(5),
             roce_v2: false,
             max_mtu: Mtu::default(),
+            max_frame: 0,
+            inline: InlineMode::None,
             atomics: false,
             limits,
         })
@@ -378,6 +381,23 @@ impl<H: PciFunction> BringUp<'_, H> {
         modify_nic_vport_context::FIELD_SELECT.set(&mut input, nic_vport_select::ROCE_EN);
         nic_vport_context::ROCE_EN.at(modify_nic_vport_context::NIC_VPORT_CONTEXT).set(&mut input, 1);
         self.execute(Opcode::MODIFY_NIC_VPORT_CONTEXT, 0, &mut input, &mut [0; modify_nic_vport_context::OUT_LEN])
+    }
+
+    /// Which headers the request of a frame must hold itself.
+    fn inline_mode(&mut self, caps: &Caps) -> Result<InlineMode, Error> {
+        /// What the capability says.
+        const THE_VPORT_SAYS: u32 = 1;
+        const NOT_NEEDED: u32 = 2;
+        if !cmd_hca_cap::ETH_NET_OFFLOADS.is_set(&caps.general) {
+            return Ok(InlineMode::None);
+        }
+        let mut buffer = CapBuffer([0; CapBuffer::LEN]);
+        self.query_caps(hca_cap_op_mod::ETHERNET | hca_cap_op_mod::CURRENT, &mut buffer)?;
+        match eth_caps::WQE_INLINE_MODE.get(buffer.structure()) {
+            NOT_NEEDED => Ok(InlineMode::None),
+            THE_VPORT_SAYS => port::inline_mode(self.hal, self.control),
+            _ => Ok(InlineMode::Layer2),
+        }
     }
 
     /// What the user is told of the device.

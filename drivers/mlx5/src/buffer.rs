@@ -43,15 +43,25 @@ impl Buffer {
 
     /// Log of the largest pages that the first `len` bytes are made of.
     pub(crate) fn log_page(&self, len: usize) -> u32 {
-        let whole = len.next_multiple_of(PAGE_SIZE);
-        self.0.addr.trailing_zeros().min(whole.trailing_zeros()).min(MAX_LOG_PAGE)
+        self.log_page_at(0, len)
     }
 
     /// The first `len` bytes as pages of [`log_page`](Self::log_page).
     pub(crate) fn pages(&self, len: usize) -> PageList<'static> {
-        let log_page = self.log_page(len);
+        self.pages_at(0, len)
+    }
+
+    /// Log of the largest pages that `len` bytes from a page boundary on are made of.
+    pub(crate) fn log_page_at(&self, at: usize, len: usize) -> u32 {
+        let whole = len.next_multiple_of(PAGE_SIZE);
+        self.addr(at).trailing_zeros().min(whole.trailing_zeros()).min(MAX_LOG_PAGE)
+    }
+
+    /// Those bytes as pages of [`log_page_at`](Self::log_page_at).
+    pub(crate) fn pages_at(&self, at: usize, len: usize) -> PageList<'static> {
+        let log_page = self.log_page_at(at, len);
         let count = len.next_multiple_of(PAGE_SIZE) >> log_page;
-        PageList::Contiguous { addr: self.0.addr, count, log_page }
+        PageList::Contiguous { addr: self.addr(at), count, log_page }
     }
 }
 

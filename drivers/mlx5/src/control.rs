@@ -7,7 +7,9 @@ use crate::{
     health::Health,
     pages::Ledger,
     registers::{Block, InitSegment},
+    steering::Steering,
     uar::Uar,
+    vport::Addresses,
     watch::Watches,
     xrc::Unused,
 };
@@ -36,6 +38,10 @@ pub(crate) struct Control {
     pub(crate) ledger: Ledger,
     pub(crate) eqs: heapless::Vec<EventQueue, MAX_EQS>,
     pub(crate) uar: Option<Uar>,
+    /// Addresses that the port lets in beside its own.
+    pub(crate) addresses: Addresses,
+    /// What raw packet QPs share.
+    pub(crate) steering: Steering,
     health: Health,
     /// Given back by `close`.
     pub(crate) watches: ManuallyDrop<Watches>,
@@ -81,6 +87,8 @@ impl Control {
             ledger: Ledger::default(),
             eqs: heapless::Vec::new(),
             uar: None,
+            addresses: Addresses::default(),
+            steering: Steering::default(),
             health: Health::new(hal, &registers, health_period),
             watches: ManuallyDrop::new(watches),
             orphans: None,
@@ -418,6 +426,7 @@ impl Control {
         while let Some((opcode, number)) = self.unused.as_mut().and_then(Unused::take_last) {
             self.run_destroy(hal, opcode, number)?;
         }
+        self.close_steering(hal)?;
         // The asynchronous queue goes last, for page requests come there.
         for n in (0..self.eqs.len()).rev() {
             if let Some(number) = self.eqs.get_mut(n).and_then(|eq| eq.number.take()) {

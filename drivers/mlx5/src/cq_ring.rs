@@ -139,18 +139,24 @@ enum Taken {
 pub(crate) struct Shown {
     pub(crate) entry: Entry,
     pub(crate) wr_id: u64,
+    pub(crate) qpn: u32,
     context: Option<Context>,
+    /// Of a raw packet QP.
+    frames: bool,
 }
 
 impl Shown {
     /// All of it.
     #[inline(always)]
     pub(crate) fn completion(&self) -> Completion {
-        let Shown { entry, wr_id, context } = *self;
-        let qpn = entry.qpn();
+        let Shown { entry, wr_id, qpn, context, frames } = *self;
         let kind = receive(entry.op_own() & KIND & !op_own::OWNER);
         let mut completion = Completion::default();
         match entry.work() {
+            _ if kind.good && frames => {
+                entry.received_frame(&mut completion, wr_id, qpn);
+                completion
+            }
             _ if kind.good => {
                 match context {
                     None => entry.received(&mut completion, wr_id, qpn, kind),
@@ -162,7 +168,7 @@ impl Shown {
                 entry.sent(&mut completion, wr_id, qpn, opcode);
                 completion
             }
-            _ => entry.failed(wr_id),
+            _ => entry.failed(wr_id, qpn),
         }
     }
 }
@@ -389,7 +395,7 @@ impl CqRing {
         }
         // SAFETY: QPs leave the table before they go, and this CQ's lock is taken for that.
         let target = unsafe { users.get(entry.user_index()).as_ref() };
-        if !target.is_of(entry.qpn()) {
+        if !target.is_of(entry) {
             return Taken::Bad(PollError::UnknownQp(Qpn::new(entry.qpn())));
         }
         if target.shared {
@@ -398,11 +404,16 @@ impl CqRing {
         let wr_id = match cqe_opcode {
             opcode::REQ_ERR => target.send.complete(entry.wqe_counter()),
             opcode::RESP_ERR => self.receive(target, entry),
+            opcode::RESP_SEND if target.frames => {
+                let Some(wr_id) = self.receive(target, entry) else { return Taken::Bad(PollError::BadEntry) };
+                entry.received_frame(place, wr_id, target.qpn());
+                return Taken::Done;
+            }
             _ => None,
         };
         let Some(wr_id) = wr_id else { return Taken::Bad(PollError::BadEntry) };
         target.fail(entry.is_receive());
-        *place = entry.failed(wr_id);
+        *place = entry.failed(wr_id, target.qpn());
         Taken::Done
     }
 
@@ -415,7 +426,7 @@ impl CqRing {
         let Some(wr_id) = self.receive(target, entry) else { return Taken::Bad(PollError::BadEntry) };
         match good.good {
             true => entry.received(place, wr_id, entry.qpn(), good),
-            false => *place = entry.failed(wr_id),
+            false => *place = entry.failed(wr_id, entry.qpn()),
         }
         Taken::Done
     }
@@ -430,7 +441,9 @@ impl CqRing {
                 let wr_id = completion.wr_id;
                 // SAFETY: QPs leave the table before they go, and this CQ's lock is taken for that.
                 let target = unsafe { users.get(entry.user_index()).as_ref() };
-                Ok(Shown { entry, wr_id, context: self.context(target) })
+                let (context, frames) = (self.context(target), target.frames);
+                let qpn = if frames { target.qpn() } else { entry.qpn() };
+                Ok(Shown { entry, wr_id, qpn, context, frames })
             }
             Taken::Empty => {
                 self.end_view();
@@ -463,7 +476,7 @@ impl CqRing {
             |(), at| {
                 hal.dma_rmb();
                 let entry = ring.entry(at);
-                if entry.user_index() != user_index || !target.is_of(entry.qpn()) {
+                if entry.user_index() != user_index || !target.is_of(entry) {
                     return false;
                 }
                 if let (true, Some(slots)) = (entry.is_receive(), target.srq) {

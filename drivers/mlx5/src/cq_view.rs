@@ -63,7 +63,7 @@ impl<H: PciFunction, P: Policy> CompletionView for CqView<'_, H, P> {
 
     #[inline]
     fn qpn(&self) -> Qpn {
-        Qpn::new(self.shown.map_or(0, |shown| shown.entry.qpn()))
+        Qpn::new(self.shown.map_or(0, |shown| shown.qpn))
     }
 
     #[inline]

@@ -5,7 +5,7 @@
 
 use bareverbs::{Completion, Lid, Qpn, WcFlags, WcOpcode, WcStatus};
 use bareverbs_mlx5_prm::{
-    cqe::{Cqe64, ErrCqe, OP_OWN, Syndrome, op_own, opcode, rqpn},
+    cqe::{Cqe64, ErrCqe, L3_TYPE_IPV4, L3_TYPE_MASK, OP_OWN, Syndrome, checksum, op_own, opcode, rqpn},
     wqe,
 };
 use core::ptr::NonNull;
@@ -229,11 +229,28 @@ impl Entry {
         };
     }
 
+    /// A frame, which the raw packet QP `qpn` received.
+    #[inline(never)]
+    pub(crate) fn received_frame(self, place: &mut Completion, wr_id: u64, qpn: u32) {
+        let verdict = field!(self, Cqe64.hds_ip_ext);
+        let both = checksum::L3_OK | checksum::L4_OK;
+        let is_ipv4 = field!(self, Cqe64.l4_l3_hdr_type) & L3_TYPE_MASK == L3_TYPE_IPV4;
+        let flags = if is_ipv4 && verdict & both == both { WcFlags::IP_CSUM_OK } else { WcFlags::empty() };
+        *place = Completion {
+            wr_id,
+            byte_len: self.byte_cnt(),
+            qpn: Qpn::new(qpn),
+            opcode: WcOpcode::Recv,
+            flags,
+            ..Completion::default()
+        };
+    }
+
     /// A failure.
-    pub(crate) fn failed(self, wr_id: u64) -> Completion {
+    pub(crate) fn failed(self, wr_id: u64, qpn: u32) -> Completion {
         Completion {
             wr_id,
-            qpn: Qpn::new(self.sop_qpn()),
+            qpn: Qpn::new(qpn),
             vendor_err: self.vendor_err(),
             status: self.status(),
             opcode: self.work().unwrap_or_default(),

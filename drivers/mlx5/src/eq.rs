@@ -15,7 +15,7 @@ use bareverbs_hal::{Dma, DmaBuffer, PAGE_SIZE, PciFunction};
 use bareverbs_mlx5_prm::{
     commands::create_eq,
     context::eqc,
-    eqe::{self, event, port_sub_type},
+    eqe::{self, event, port_sub_type, queue_type},
 };
 use core::{
     ptr::NonNull,
@@ -170,10 +170,19 @@ impl EventQueue {
     }
 }
 
+/// Whether the number of an event is that of a receive queue; send queues share the numbers of QPs.
+fn is_rq(data: &[u8]) -> bool {
+    eqe::qp::QUEUE_TYPE.get(data) == queue_type::RQ
+}
+
 /// What an event means for the objects it names, before anybody is told.
 pub(crate) fn note(e: &Eqe, watches: &Watches) {
     let data = e.data();
     let (watch, flag) = match e.kind() {
+        event::WQ_CATASTROPHIC | event::WQ_INVALID_REQUEST | event::WQ_ACCESS_ERROR if is_rq(data) => {
+            let found = watches.by_rqn(eqe::qp::NUMBER.get(data));
+            (found.map_or(core::ptr::null_mut(), |(_, watch)| watch.as_ptr()), Watch::QP_ERROR)
+        }
         event::COMPLETION => (watches.cqs.get(eqe::completion::CQN.get(data)), Watch::CQ_EVENT),
         event::CQ_ERROR => (watches.cqs.get(eqe::cq_error::CQN.get(data)), Watch::CQ_ERROR),
         event::WQ_CATASTROPHIC | event::WQ_INVALID_REQUEST | event::WQ_ACCESS_ERROR => {
@@ -193,7 +202,10 @@ pub(crate) fn note(e: &Eqe, watches: &Watches) {
 pub(crate) fn decode(e: &Eqe, watches: &Watches) -> Option<Event> {
     let data = e.data();
     let number = eqe::qp::NUMBER.get(data);
-    let qp = || (!watches.qps.get(number).is_null()).then(|| Qpn::new(number));
+    let qp = || match is_rq(data) {
+        true => watches.by_rqn(number).map(|(qpn, _)| Qpn::new(qpn)),
+        false => (!watches.qps.get(number).is_null()).then(|| Qpn::new(number)),
+    };
     let srq = || (!watches.srqs.get(number).is_null()).then(|| Srqn::new(number));
     let cq = |number: u32| (!watches.cqs.get(number).is_null()).then(|| Cqn::new(number));
     match e.kind() {

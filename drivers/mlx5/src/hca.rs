@@ -42,12 +42,57 @@ pub(crate) struct Caps {
     pub(crate) pkeys: u16,
     /// Largest MTU that a path over the port can have.
     pub(crate) max_mtu: Mtu,
+    /// Longest frame of an Ethernet port, without its check sequence.
+    pub(crate) max_frame: u32,
+    /// Headers that the request of a frame must hold.
+    pub(crate) inline: InlineMode,
     /// RoCE v2 exists.
     pub(crate) roce_v2: bool,
     /// 8-byte atomics bring their answers in host order.
     pub(crate) atomics: bool,
     /// The limits fixed at open.
     pub(crate) limits: Limits,
+}
+
+/// Headers of a frame that its send request must hold itself. PRM: "min_wqe_inline_mode".
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum InlineMode {
+    /// None.
+    #[default]
+    None,
+    /// The Ethernet header.
+    Layer2,
+    /// The IP header.
+    Layer3,
+    /// The TCP or UDP header.
+    Layer4,
+}
+
+impl InlineMode {
+    /// From the code of the vport's context.
+    pub(crate) fn from_code(code: u32) -> Self {
+        match code {
+            0 => Self::None,
+            1 => Self::Layer2,
+            2 => Self::Layer3,
+            _ => Self::Layer4,
+        }
+    }
+
+    /// The code of the SQ's context.
+    pub(crate) fn mode(self) -> u32 {
+        self as u32
+    }
+
+    /// Bytes that these headers take at most: 14 and a VLAN tag, 40 of IPv6, 20 of TCP.
+    pub(crate) fn bytes(self) -> u32 {
+        match self {
+            Self::None => 0,
+            Self::Layer2 => 18,
+            Self::Layer3 => 18 + 40,
+            Self::Layer4 => 18 + 40 + 20,
+        }
+    }
 }
 
 /// Numbers of objects, fixed at open.

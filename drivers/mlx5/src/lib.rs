@@ -7,6 +7,7 @@
 #![cfg_attr(not(test), no_std)]
 
 mod ah;
+mod attach;
 mod attr;
 mod bringup;
 mod buffer;
@@ -32,17 +33,21 @@ mod pd;
 mod policy;
 mod port;
 mod qp;
+mod qp_post;
 mod qp_shape;
 mod qp_state;
+mod raw;
 mod registers;
 mod rq;
 mod sq;
 mod srq;
 mod state;
+mod steering;
 mod table;
 mod target;
 mod uar;
 mod users;
+mod vport;
 mod watch;
 mod wqe;
 mod xrc;

@@ -5,7 +5,7 @@ use crate::{
     attr::ports,
     cmd::PageList,
     control::Control,
-    hca::{Caps, Hca},
+    hca::{Caps, Hca, InlineMode},
     policy::{Lock, Policy},
 };
 use bareverbs::{Argument, Error, Lid, LinkLayer, Mac, Mtu, Pkey, PortAttr, PortNum, PortState};
@@ -154,7 +154,9 @@ fn mtu(bytes: u32) -> Result<Mtu, Error> {
 /// GRH or IPv6 40, UDP 8, BTH 12, the longest extension headers 28 (AtomicETH), ICRC 4.
 const ROCE_HEADERS: u32 = 40 + 8 + 12 + 28 + 4;
 /// What PMTU counts beside the payload of an Ethernet frame: addresses, VLAN tag, type and FCS.
-const FRAME_HEADERS: u32 = 14 + 4 + 4;
+const FRAME_HEADERS: u32 = 14 + 4 + FCS;
+/// Bytes of a frame's check sequence.
+const FCS: u32 = 4;
 
 fn query_ethernet<H: PciFunction>(
     hal: &H,
@@ -192,12 +194,21 @@ const DISABLED: u8 = 3;
 
 /// Largest MTU that a path over the first port can have: on InfiniBand the port's own, for the subnet manager may still
 /// raise the one in use; on Ethernet what fits the frames in use.
-pub(crate) fn max_mtu<H: PciFunction>(hal: &H, control: &mut Control, caps: &Caps) -> Result<Mtu, Error> {
+/// With it the longest frame that an Ethernet port sends, without the check sequence; 0 on InfiniBand.
+pub(crate) fn limits<H: PciFunction>(hal: &H, control: &mut Control, caps: &Caps) -> Result<(Mtu, u32), Error> {
     let out: [u8; REGISTER + pmtu::SIZE] = read_register(hal, control, register::PMTU, &local_port(PortNum(1)))?;
+    let frame = pmtu::OPER_MTU.at(REGISTER).get(&out);
     match caps.link {
-        LinkLayer::InfiniBand => mtu(pmtu::MAX_MTU.at(REGISTER).get(&out)),
-        LinkLayer::Ethernet => Ok(roce_mtu(pmtu::OPER_MTU.at(REGISTER).get(&out))),
+        LinkLayer::InfiniBand => Ok((mtu(pmtu::MAX_MTU.at(REGISTER).get(&out))?, 0)),
+        LinkLayer::Ethernet => Ok((roce_mtu(frame), frame.saturating_sub(FCS))),
     }
+}
+
+/// Which headers the request of a frame must hold, where the vport says so.
+pub(crate) fn inline_mode<H: PciFunction>(hal: &H, control: &mut Control) -> Result<InlineMode, Error> {
+    let out = nic_vport(hal, control)?;
+    let mode = nic_vport_context::MIN_WQE_INLINE_MODE.at(query_nic_vport_context::out::NIC_VPORT_CONTEXT);
+    Ok(InlineMode::from_code(mode.get(&out)))
 }
 
 /// The largest RoCE MTU that fits a frame.

@@ -2,6 +2,7 @@
 //! Transitions are in `qp_state.rs`, sizes in `qp_shape.rs`, rings in `sq.rs` and `rq.rs`.
 
 use crate::{
+    attach::Attachments,
     buffer::{Buffer, RECORD_LEN, dword, record},
     control::count_up,
     counted::{Counted, Resident, handle},
@@ -13,6 +14,7 @@ use crate::{
     policy::{Lock, Policy},
     qp_shape::{Shape, operations},
     qp_state::service_type,
+    raw,
     rq::{RecvMemory, RecvRing},
     sq::{Remote, SendRing, SendRingInit},
     srq::SrqObject,
@@ -21,8 +23,7 @@ use crate::{
     watch::Watch,
 };
 use bareverbs::{
-    Argument, Error, Object, PostError, PostListError, QpAttr, QpCap, QpInit, QpState, QpType, Qpn, QueuePair, RecvWr,
-    SendWr,
+    Argument, Error, Object, PostError, QpCap, QpInit, QpState, QpType, RecvWr, SendWr,
     wq::{RecvQueue, SendQueue, SendSlot},
 };
 use bareverbs_hal::PciFunction;
@@ -33,7 +34,6 @@ use bareverbs_mlx5_prm::{
     registers::doorbell_record,
 };
 use core::{
-    borrow::Borrow,
     mem::ManuallyDrop,
     ptr::NonNull,
     sync::atomic::{AtomicU32, AtomicU64, Ordering},
@@ -54,9 +54,13 @@ pub(crate) struct QpObject<H: PciFunction, P: Policy> {
     user_index: AtomicU32,
     pub(crate) kind: QpType,
     pub(crate) cap: QpCap,
-    shape: Shape,
-    context: u64,
-    buffer: ManuallyDrop<Buffer>,
+    pub(crate) shape: Shape,
+    /// Multicast groups and flow rules.
+    pub(crate) attachments: Owned<Attachments>,
+    /// What the device has for a raw packet QP.
+    pub(crate) raw: raw::Numbers,
+    pub(crate) context: u64,
+    pub(crate) buffer: ManuallyDrop<Buffer>,
     slots: ManuallyDrop<StateMemory<SendSlot>>,
     wr_ids: ManuallyDrop<StateMemory<AtomicU64>>,
     /// `None` of an XRC target.
@@ -147,7 +151,13 @@ impl<H: PciFunction, P: Policy> Qp<H, P> {
             return Err(Error::Foreign(Object::Srq));
         }
         if !hca.attr.has(init.kind) || init.kind == QpType::XrcTgt {
-            return Err(Error::Unsupported("this type of QP"));
+            return Err(Error::Unsupported(match init.kind {
+                QpType::RawPacket => "raw packet QPs",
+                _ => "this type of QP",
+            }));
+        }
+        if init.kind == QpType::RawPacket && init.cap.max_send_wr == 0 {
+            return Err(Error::Unsupported("a raw packet QP without a send queue"));
         }
         if srq.is_some() && !matches!(init.kind, QpType::Rc | QpType::Ud) {
             return Err(Error::Unsupported("an SRQ on this type of QP"));
@@ -224,7 +234,7 @@ impl<H: PciFunction, P: Policy> Qp<H, P> {
         let target = Target::new(kind, send_queue, recv_queue, srq.as_ref().map(|srq| NonNull::from(&srq.slots)));
         let send = SendRingInit {
             // SAFETY: the send ring lies behind the receive ring, or, if there is none, nothing is ever written there.
-            start: unsafe { buffer.ptr().add(shape.recv_len()) },
+            start: unsafe { buffer.ptr().add(shape.send_at()) },
             log_blocks,
             poster: send_poster,
             limit: shape.cap.max_send_wr,
@@ -233,7 +243,7 @@ impl<H: PciFunction, P: Policy> Qp<H, P> {
             max_message: max_message(hca, kind),
             ops: operations(kind, hca.attr.atomics),
             signal_all,
-            remote: Remote::of(kind),
+            remote: Remote::of(kind, hca.caps.inline.bytes()),
             owner: hca.mark(),
             record: dword(record, doorbell_record::SEND),
             uar: hca.uar,
@@ -258,6 +268,8 @@ impl<H: PciFunction, P: Policy> Qp<H, P> {
             kind,
             cap: shape.cap,
             shape,
+            attachments: Owned::new(Attachments::default()),
+            raw: raw::Numbers::default(),
             context,
             buffer: ManuallyDrop::new(buffer),
             slots: ManuallyDrop::new(slots),
@@ -278,7 +290,7 @@ fn is_xrc(kind: QpType) -> bool {
 }
 
 /// Where the doorbell record lies in a QP's buffer.
-fn record_offset(shape: &Shape) -> usize {
+pub(crate) fn record_offset(shape: &Shape) -> usize {
     shape.len().next_multiple_of(RECORD_LEN)
 }
 
@@ -286,13 +298,13 @@ fn record_offset(shape: &Shape) -> usize {
 fn max_message<H: PciFunction, P: Policy>(hca: &Hca<H, P>, kind: QpType) -> u32 {
     match kind {
         QpType::Ud => hca.caps.max_mtu.bytes(),
+        QpType::RawPacket => hca.caps.max_frame,
         _ => 1 << cmd_hca_cap::LOG_MAX_MSG.get(&hca.caps.general).min(31),
     }
 }
 
 impl<H: PciFunction, P: Policy> QpObject<H, P> {
     fn create(&self, hint: u32) -> Result<(), Error> {
-        const QPC: usize = create_qp::QPC;
         let hca = self.device.hca();
         let target = NonNull::from(&self.target);
         let limit = hca.caps.limits.qps;
@@ -300,7 +312,21 @@ impl<H: PciFunction, P: Policy> QpObject<H, P> {
         let too_many = Error::OutOfRange { what: Argument::Qps, wanted: u64::from(limit) + 1, max: limit.into() };
         let user = user.ok_or(too_many)?;
         self.user_index.store(user, Ordering::Relaxed);
+        let qpn = match self.kind {
+            QpType::RawPacket => self.create_raw(user)?,
+            _ => self.create_qp(user)?,
+        };
+        self.target.set_qpn(qpn);
+        // SAFETY: nobody else has a handle yet.
+        unsafe { self.send.get() }.set_qpn(qpn);
+        // SAFETY: the object takes the number out before it goes.
+        unsafe { hca.watch(|watches| &watches.qps, qpn, NonNull::from(&self.watch)) }
+    }
 
+    /// PRM: CREATE_QP.
+    fn create_qp(&self, user: u32) -> Result<u32, Error> {
+        const QPC: usize = create_qp::QPC;
+        let hca = self.device.hca();
         let shape = &self.shape;
         let mut input = [0; create_qp::IN_LEN];
         let q = &mut input;
@@ -341,12 +367,17 @@ impl<H: PciFunction, P: Policy> QpObject<H, P> {
         qpc::DBR_ADDR.at(QPC).set(q, self.buffer.addr(record_offset(shape)));
         let mut out = [0; create_qp::OUT_LEN];
         hca.execute(create_qp::OPCODE, 0, &mut input, &self.buffer.pages(shape.len()), &mut out)?;
-        let qpn = create_qp::out::QPN.get(&out);
-        self.target.set_qpn(qpn);
-        // SAFETY: nobody else has a handle yet.
-        unsafe { self.send.get() }.set_qpn(qpn);
-        // SAFETY: the object takes the number out before it goes.
-        unsafe { hca.watch(|watches| &watches.qps, qpn, NonNull::from(&self.watch)) }
+        Ok(create_qp::out::QPN.get(&out))
+    }
+
+    /// The CQ of sends.
+    pub(crate) fn send_cq(&self) -> Option<&CqObject<H, P>> {
+        self.send_cq.as_ref().map(|cq| &**cq)
+    }
+
+    /// The number of its protection domain; 0, which is nobody's, if it has none.
+    pub(crate) fn pd_number(&self) -> u32 {
+        self.pd.as_ref().map_or(0, |pd| pd.0.number())
     }
 
     /// What the context of an XRC QP has to name though the QP does not use it, see [`crate::xrc`].
@@ -366,17 +397,27 @@ impl<H: PciFunction, P: Policy> QpObject<H, P> {
     }
 
     /// The CQ of receives.
-    fn recv_cq(&self) -> Option<&CqObject<H, P>> {
+    pub(crate) fn recv_cq(&self) -> Option<&CqObject<H, P>> {
         self.recv_cq.as_ref().or(self.send_cq.as_ref()).map(|cq| &**cq)
     }
 
     /// Takes the QP from the device, once, and its completions out of the CQs. PRM: DESTROY_QP.
     fn destroy(&self) -> Result<(), Error> {
+        // SAFETY: the QP's one handle, or its last one, is at work.
+        let holders = unsafe { self.attachments.get() }.count();
+        if holders > 0 {
+            return Err(Error::Busy { holders });
+        }
         let (hca, qpn) = (self.device.hca(), self.qpn());
+        if self.kind == QpType::RawPacket {
+            self.destroy_raw()?;
+        }
         if qpn == NO_QPN {
             return Ok(());
         }
-        hca.destroy(Opcode::DESTROY_QP, qpn)?;
+        if self.kind != QpType::RawPacket {
+            hca.destroy(Opcode::DESTROY_QP, qpn)?;
+        }
         self.sweep();
         hca.unwatch(|watches| &watches.qps, qpn);
         self.target.set_qpn(NO_QPN);
@@ -415,12 +456,12 @@ impl<H: PciFunction, P: Policy> QpObject<H, P> {
     }
 
     #[inline(always)]
-    fn check(&self) -> Result<(), PostError> {
+    pub(crate) fn check(&self) -> Result<(), PostError> {
         if self.watch.flags() & Watch::DEVICE_FATAL != 0 { Err(PostError::DeviceFatal) } else { Ok(()) }
     }
 
     /// Pushes one send request by the long way; names what the ring calls full.
-    fn push_send(&self, ring: &mut SendRing, wr: &SendWr<'_>) -> Result<(), PostError> {
+    pub(crate) fn push_send(&self, ring: &mut SendRing, wr: &SendWr<'_>) -> Result<(), PostError> {
         match ring.push(&self.target.send, wr) {
             Err(PostError::QueueFull) => Err(self.full(ring.is_open())),
             result => result,
@@ -428,7 +469,7 @@ impl<H: PciFunction, P: Policy> QpObject<H, P> {
     }
 
     /// Pushes one receive request by the long way; names what the ring calls full.
-    fn push_recv(&self, ring: &mut RecvRing, wr: &RecvWr<'_>) -> Result<(), PostError> {
+    pub(crate) fn push_recv(&self, ring: &mut RecvRing, wr: &RecvWr<'_>) -> Result<(), PostError> {
         match ring.push(&self.target.recv, wr) {
             Err(PostError::QueueFull) if self.srq.is_some() => Err(PostError::UsesSrq),
             Err(PostError::QueueFull) => Err(self.full(ring.is_open())),
@@ -439,6 +480,7 @@ impl<H: PciFunction, P: Policy> QpObject<H, P> {
 
 impl<H: PciFunction, P: Policy> Drop for QpObject<H, P> {
     fn drop(&mut self) {
+        self.detach_all();
         let outcome = self.destroy();
         let hca = self.device.hca();
         if outcome.is_err() {
@@ -457,169 +499,5 @@ impl<H: PciFunction, P: Policy> Drop for QpObject<H, P> {
             ManuallyDrop::take(&mut self.wr_ids).free(&hca.hal);
         }
         hca.control.with(|control| control.qps -= 1);
-    }
-}
-
-impl<H: PciFunction, P: Policy> Qp<H, P> {
-    #[inline(always)]
-    fn send_parts(&mut self) -> (&QpObject<H, P>, &mut SendRing) {
-        let object = &*self.0;
-        // SAFETY: this is the QP's one handle, borrowed exclusively.
-        (object, unsafe { object.send.get() })
-    }
-
-    #[inline(always)]
-    fn recv_parts(&mut self) -> (&QpObject<H, P>, &mut RecvRing) {
-        let object = &*self.0;
-        // SAFETY: this is the QP's one handle, borrowed exclusively.
-        (object, unsafe { object.recv.get() })
-    }
-
-    /// Posts a list of send requests of any length. Apart from the list of one, which stays a short piece of code so.
-    #[inline(never)]
-    fn post_send_many<'a>(&mut self, list: impl Iterator<Item: Borrow<SendWr<'a>>>) -> Result<(), PostListError> {
-        let (object, ring) = self.send_parts();
-        let mut result = Ok(());
-        for (index, wr) in list.enumerate() {
-            if !ring.push_short(wr.borrow())
-                && let Err(error) = object.push_send(ring, wr.borrow())
-            {
-                result = Err(PostListError { index, error });
-                break;
-            }
-        }
-        ring.ring(&object.target.send, &object.device.hca().hal);
-        result
-    }
-
-    /// Posts a send request by the long way.
-    #[cold]
-    #[inline(never)]
-    fn post_send_long(&mut self, wr: &SendWr<'_>) -> Result<(), PostListError> {
-        let (object, ring) = self.send_parts();
-        let result = object.push_send(ring, wr).map_err(|error| PostListError { index: 0, error });
-        ring.ring(&object.target.send, &object.device.hca().hal);
-        result
-    }
-
-    /// Posts a list of receive requests of any length. Apart from the list of one, which stays a short piece of code so.
-    #[inline(never)]
-    fn post_recv_many<'a>(&mut self, list: impl Iterator<Item: Borrow<RecvWr<'a>>>) -> Result<(), PostListError> {
-        let (object, ring) = self.recv_parts();
-        let mut result = Ok(());
-        for (index, wr) in list.enumerate() {
-            if !ring.push_short(wr.borrow())
-                && let Err(error) = object.push_recv(ring, wr.borrow())
-            {
-                result = Err(PostListError { index, error });
-                break;
-            }
-        }
-        ring.ring(&object.target.recv, &object.device.hca().hal);
-        result
-    }
-
-    /// Posts a receive request by the long way.
-    #[cold]
-    #[inline(never)]
-    fn post_recv_long(&mut self, wr: &RecvWr<'_>) -> Result<(), PostListError> {
-        let (object, ring) = self.recv_parts();
-        let result = object.push_recv(ring, wr).map_err(|error| PostListError { index: 0, error });
-        ring.ring(&object.target.recv, &object.device.hca().hal);
-        result
-    }
-}
-
-impl<H: PciFunction, P: Policy> QueuePair for Qp<H, P> {
-    fn qpn(&self) -> Qpn {
-        Qpn::new(self.0.qpn())
-    }
-
-    fn kind(&self) -> QpType {
-        self.0.kind
-    }
-
-    fn state(&self) -> QpState {
-        self.0.state_now()
-    }
-
-    fn cap(&self) -> QpCap {
-        self.0.cap
-    }
-
-    fn context(&self) -> u64 {
-        self.0.context
-    }
-
-    fn modify(&mut self, attr: &QpAttr) -> Result<(), Error> {
-        self.0.modify(attr)
-    }
-
-    fn query(&mut self) -> Result<QpAttr, Error> {
-        self.0.query()
-    }
-
-    #[inline]
-    fn push_send(&mut self, wr: &SendWr<'_>) -> Result<(), PostError> {
-        let (object, ring) = self.send_parts();
-        object.check()?;
-        if ring.push_short(wr) {
-            return Ok(());
-        }
-        object.push_send(ring, wr)
-    }
-
-    #[inline]
-    fn ring_send(&mut self) {
-        let (object, ring) = self.send_parts();
-        ring.ring(&object.target.send, &object.device.hca().hal);
-    }
-
-    #[inline]
-    fn push_recv(&mut self, wr: &RecvWr<'_>) -> Result<(), PostError> {
-        let (object, ring) = self.recv_parts();
-        object.check()?;
-        if ring.push_short(wr) {
-            return Ok(());
-        }
-        object.push_recv(ring, wr)
-    }
-
-    #[inline]
-    fn ring_recv(&mut self) {
-        let (object, ring) = self.recv_parts();
-        ring.ring(&object.target.recv, &object.device.hca().hal);
-    }
-
-    #[inline]
-    fn post_send<'a>(&mut self, list: impl IntoIterator<Item: Borrow<SendWr<'a>>>) -> Result<(), PostListError> {
-        self.0.check().map_err(|error| PostListError { index: 0, error })?;
-        let mut list = list.into_iter();
-        if list.size_hint().1 != Some(1) {
-            return self.post_send_many(list);
-        }
-        let Some(wr) = list.next() else { return Ok(()) };
-        let (object, ring) = self.send_parts();
-        if !ring.push_short(wr.borrow()) {
-            return self.post_send_long(wr.borrow());
-        }
-        ring.ring(&object.target.send, &object.device.hca().hal);
-        Ok(())
-    }
-
-    #[inline]
-    fn post_recv<'a>(&mut self, list: impl IntoIterator<Item: Borrow<RecvWr<'a>>>) -> Result<(), PostListError> {
-        self.0.check().map_err(|error| PostListError { index: 0, error })?;
-        let mut list = list.into_iter();
-        if list.size_hint().1 != Some(1) {
-            return self.post_recv_many(list);
-        }
-        let Some(wr) = list.next() else { return Ok(()) };
-        let (object, ring) = self.recv_parts();
-        if !ring.push_short(wr.borrow()) {
-            return self.post_recv_long(wr.borrow());
-        }
-        ring.ring(&object.target.recv, &object.device.hca().hal);
-        Ok(())
     }
 }

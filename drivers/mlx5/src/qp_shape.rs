@@ -2,7 +2,7 @@
 
 use crate::{hca::Hca, policy::Policy, sq::ops};
 use bareverbs::{Argument, Error, QpCap, QpType};
-use bareverbs_hal::PciFunction;
+use bareverbs_hal::{PAGE_SIZE, PciFunction};
 use bareverbs_mlx5_prm::{
     context::cmd_hca_cap,
     wqe::{BB, DS, DS_PER_BB, INLINE_LENGTH_MASK, MAX_DS},
@@ -15,7 +15,7 @@ fn overhead(kind: QpType) -> u32 {
         QpType::Ud => 4,
         // Control, XRC and remote address segment.
         QpType::XrcIni => 3,
-        // Control and remote address segment.
+        // Control and Ethernet segment, or control and remote address segment.
         _ => 2,
     }
 }
@@ -32,7 +32,14 @@ pub(crate) struct Shape {
     pub(crate) send: Option<u32>,
     /// Actual sizes.
     pub(crate) cap: QpCap,
+    /// Each ring is a queue of its own to the device, and begins on a page.
+    apart: bool,
 }
+
+/// Bytes of inline headers that the Ethernet segment itself holds.
+pub(crate) const HEAD_START: u32 = 2;
+/// Inline bytes that every raw packet QP has: the longest Ethernet header that a device may want in the request.
+const LEAST_HEAD: u32 = 18;
 
 fn check(what: Argument, wanted: u32, max: u32) -> Result<(), Error> {
     if wanted > max {
@@ -63,9 +70,14 @@ impl Shape {
         self.recv.map_or(0, |(log_slots, log_stride)| 1 << (log_slots + log_stride))
     }
 
+    /// Where the send ring begins.
+    pub(crate) fn send_at(&self) -> usize {
+        if self.apart { self.recv_len().next_multiple_of(PAGE_SIZE) } else { self.recv_len() }
+    }
+
     /// Bytes of both rings.
     pub(crate) fn len(&self) -> usize {
-        self.recv_len() + self.send.map_or(0, |log_blocks| BB << log_blocks)
+        self.send_at() + self.send.map_or(0, |log_blocks| BB << log_blocks)
     }
 }
 
@@ -79,9 +91,31 @@ struct Limits {
 impl Limits {
     fn shape(&self, kind: QpType, wanted: &QpCap, srq: bool, atomics: bool) -> Result<Shape, Error> {
         let mut cap = QpCap::default();
-        let send = self.send(kind, wanted, atomics && matches!(kind, QpType::Rc | QpType::XrcIni), &mut cap)?;
+        let atomics = atomics && matches!(kind, QpType::Rc | QpType::XrcIni);
+        let apart = kind == QpType::RawPacket;
+        let send = match apart {
+            true => self.send_frames(wanted, &mut cap)?,
+            false => self.send(kind, wanted, atomics, &mut cap)?,
+        };
         let recv = if srq { None } else { self.recv(wanted, &mut cap)? };
-        Ok(Shape { recv, send, cap })
+        Ok(Shape { recv, send, cap, apart })
+    }
+
+    /// The send ring of a raw packet QP: a request has inline headers and elements at once.
+    fn send_frames(&self, wanted: &QpCap, cap: &mut QpCap) -> Result<Option<u32>, Error> {
+        let room = self.send_segments.saturating_sub(overhead(QpType::RawPacket));
+        let most = (room * DS as u32 + HEAD_START).min(INLINE_LENGTH_MASK);
+        check(Argument::MaxInline, wanted.max_inline, most)?;
+        let head = (wanted.max_inline.max(LEAST_HEAD) - HEAD_START).div_ceil(DS as u32);
+        check(Argument::MaxSendSge, wanted.max_send_sge, room.saturating_sub(head))?;
+        let blocks = (overhead(QpType::RawPacket) + head + wanted.max_send_sge).div_ceil(DS_PER_BB as u32);
+        check(Argument::MaxSendWr, wanted.max_send_wr, (1 << self.log_wqes) / blocks)?;
+        let log_blocks = (wanted.max_send_wr * blocks).next_power_of_two().trailing_zeros();
+        let room = (blocks * DS_PER_BB as u32).min(self.send_segments).saturating_sub(overhead(QpType::RawPacket));
+        cap.max_send_wr = (1 << log_blocks) / blocks;
+        cap.max_send_sge = room.saturating_sub(head);
+        cap.max_inline = (head * DS as u32 + HEAD_START).min(INLINE_LENGTH_MASK);
+        Ok(Some(log_blocks))
     }
 
     fn send(&self, kind: QpType, wanted: &QpCap, atomics: bool, cap: &mut QpCap) -> Result<Option<u32>, Error> {
@@ -147,7 +181,7 @@ mod tests {
     fn the_smallest_rings_that_do() {
         let shape = LIMITS.shape(QpType::Rc, &wanted(4, 1, 0), false, true).unwrap();
         let cap = QpCap { max_send_wr: 4, max_send_sge: 2, max_inline: 28, max_recv_wr: 4, max_recv_sge: 1 };
-        assert_eq!(shape, Shape { recv: Some((2, 4)), send: Some(2), cap });
+        assert_eq!(shape, Shape { recv: Some((2, 4)), send: Some(2), cap, apart: false });
         assert_eq!((shape.recv_len(), shape.len()), (64, 64 + 256));
         // 44 inline bytes of an RDMA WRITE take 16 + 16 + 48 bytes: two blocks.
         let shape = LIMITS.shape(QpType::Rc, &wanted(1000, 2, 44), false, true).unwrap();
@@ -155,6 +189,19 @@ mod tests {
         // A datagram needs a second block for its first element.
         let shape = LIMITS.shape(QpType::Ud, &wanted(16, 1, 0), false, true).unwrap();
         assert_eq!((shape.send, shape.cap.max_send_wr, shape.cap.max_send_sge), (Some(5), 16, 4));
+    }
+
+    // A frame's request: 16 of control, 16 of Ethernet segment with 2 bytes of header, 16 with 16 more, elements.
+    #[test]
+    fn queues_of_frames_lie_apart_and_hold_headers_beside_elements() {
+        let shape = LIMITS.shape(QpType::RawPacket, &wanted(4, 1, 0), false, true).unwrap();
+        let cap = QpCap { max_send_wr: 4, max_send_sge: 1, max_inline: 18, max_recv_wr: 4, max_recv_sge: 1 };
+        assert_eq!(shape, Shape { recv: Some((2, 4)), send: Some(2), cap, apart: true });
+        assert_eq!((shape.send_at(), shape.len()), (4096, 4096 + 256));
+        let shape = LIMITS.shape(QpType::RawPacket, &wanted(4, 2, 60), false, true).unwrap();
+        assert_eq!((shape.send, shape.cap.max_send_sge, shape.cap.max_inline), (Some(3), 2, 66));
+        let error = LIMITS.shape(QpType::RawPacket, &wanted(4, 29, 34), false, true).unwrap_err();
+        assert_eq!(error, Error::OutOfRange { what: Argument::MaxSendSge, wanted: 29, max: 28 });
     }
 
     #[test]

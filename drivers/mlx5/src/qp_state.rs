@@ -128,6 +128,7 @@ impl<H: PciFunction, P: Policy> QpObject<H, P> {
         let hca = self.device.hca();
         check_values(hca, self.kind, attr)?;
         match to {
+            _ if self.kind == QpType::RawPacket => self.modify_raw(from, to)?,
             QpState::Reset | QpState::Err => {
                 let mut input = [0; qp_2rst::IN_LEN];
                 const { assert!(qp_2rst::IN_LEN == qp_2err::IN_LEN) };
@@ -236,6 +237,9 @@ impl<H: PciFunction, P: Policy> QpObject<H, P> {
 
     /// What the device holds. PRM: QUERY_QP.
     pub(crate) fn query(&self) -> Result<QpAttr, Error> {
+        if self.kind == QpType::RawPacket {
+            return self.query_raw();
+        }
         const QPC: usize = query_qp::out::QPC;
         const PATH: usize = QPC + qpc::PRIMARY_ADDRESS_PATH;
         let hca = self.device.hca();

@@ -18,6 +18,9 @@ use core::{
     sync::atomic::{AtomicU32, Ordering},
 };
 
+#[path = "sq_frame.rs"]
+mod frame;
+
 /// Blocks that a BlueFlame buffer takes.
 const BURST: usize = BLUEFLAME_BUFFER_SIZE / BB;
 
@@ -105,13 +108,17 @@ pub(crate) enum Remote {
     Datagram,
     /// The SRQ at the other end.
     Srq,
+    /// Nothing: requests are frames, of whose headers they must hold so many bytes themselves.
+    Wire { head: u32 },
 }
 
 impl Remote {
-    pub(crate) fn of(kind: QpType) -> Self {
+    /// Of a type; `head` is what the device wants of frames.
+    pub(crate) fn of(kind: QpType, head: u32) -> Self {
         match kind {
             QpType::Ud => Self::Datagram,
             QpType::XrcIni => Self::Srq,
+            QpType::RawPacket => Self::Wire { head },
             _ => Self::Connected,
         }
     }
@@ -336,7 +343,10 @@ impl SendRing {
         }
         let SendWr { wr_id, op, payload, flags, to } = *wr;
         let at = self.block(self.poster.place());
-        let Request { opcode, ds, general_id } = self.any(at, op, payload, to)?;
+        let Request { opcode, ds, general_id } = match self.remote {
+            Remote::Wire { head } => self.frame(at, wr, head)?,
+            _ => self.any(at, op, payload, to)?,
+        };
         let flags = self.flags[(flags.bits() & 7) as usize];
         let block = self.poster.block();
         // SAFETY: the first segment of a free block.
@@ -366,6 +376,7 @@ impl SendRing {
                 let len = parts.iter().fold(0usize, |sum, part| sum.saturating_add(part.len()));
                 self.inline(cursor, head.reads, len, parts)?
             }
+            Payload::Headed(_) => return Err(PostError::UnsupportedOp),
         };
         Ok(Request { opcode: head.opcode, ds: head.segments + segments, general_id: head.general_id })
     }
@@ -458,8 +469,17 @@ impl SendRing {
         Ok(head)
     }
 
-    /// Writes data segments; tells how many.
-    fn gather(&self, mut cursor: Cursor, sges: &[Sge]) -> Result<u32, PostError> {
+    /// Writes the data segments of a message; tells how many.
+    fn gather(&self, cursor: Cursor, sges: &[Sge]) -> Result<u32, PostError> {
+        let (segments, total) = self.gather_total(cursor, sges)?;
+        if total > u64::from(self.max_message) {
+            return Err(PostError::MessageTooLong { max: self.max_message });
+        }
+        Ok(segments)
+    }
+
+    /// Writes data segments; tells how many, and their bytes.
+    fn gather_total(&self, mut cursor: Cursor, sges: &[Sge]) -> Result<(u32, u64), PostError> {
         if sges.len() > self.max_sge as usize {
             return Err(PostError::TooManySge { max: self.max_sge });
         }
@@ -478,10 +498,7 @@ impl SendRing {
             cursor.advance();
             segments += 1;
         }
-        if total > u64::from(self.max_message) {
-            return Err(PostError::MessageTooLong { max: self.max_message });
-        }
-        Ok(segments)
+        Ok((segments, total))
     }
 
     /// Writes inline data; tells the number of its segments.
@@ -515,7 +532,7 @@ fn atomic_shape(addr: u64, payload: &Payload<'_>) -> Result<(), PostError> {
     match payload {
         Payload::Sges([sge]) if sge.length() == 8 && addr & 7 == 0 => Ok(()),
         Payload::Sges(_) => Err(PostError::AtomicShape),
-        Payload::Inline(_) | Payload::InlineGather(_) => Err(PostError::InlineRead),
+        Payload::Inline(_) | Payload::InlineGather(_) | Payload::Headed(_) => Err(PostError::InlineRead),
     }
 }
 

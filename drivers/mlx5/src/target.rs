@@ -1,5 +1,6 @@
 //! What a completion needs to know of the QP that it names.
 
+use crate::cqe::Entry;
 use bareverbs::{
     QpState, QpType,
     srq::SrqSlots,
@@ -21,6 +22,8 @@ pub(crate) struct Target {
     raw_qpn: AtomicU32,
     /// Its receives begin with room for a GRH.
     pub(crate) datagram: bool,
+    /// Its receives are frames, whose entries hold a flow tag instead of a QPN.
+    pub(crate) frames: bool,
     /// Index of the P_Key that its packets carry.
     pub(crate) pkey_index: AtomicU16,
     /// The state that a failed completion told of, as its number; 0 for none.
@@ -47,6 +50,7 @@ impl Target {
             reliable: !matches!(kind, QpType::Uc | QpType::Ud),
             datagram: kind == QpType::Ud,
             shared: false,
+            frames: kind == QpType::RawPacket,
             srq,
             send,
             recv,
@@ -58,9 +62,10 @@ impl Target {
         (self.shared, self.srq) = (true, Some(slots));
     }
 
-    /// Whether a completion that names it is its own, by the QP that the completion names too.
-    pub(crate) fn is_of(&self, qpn: u32) -> bool {
-        self.shared || self.qpn() == qpn
+    /// Whether an entry that has its user index is its own: the QPN says so, but for receives of raw packet QPs, where a
+    /// flow tag or the number of the receive queue stands in its place.
+    pub(crate) fn is_of(&self, entry: Entry) -> bool {
+        self.shared || self.qpn() == entry.qpn() || self.frames && entry.is_receive() && self.qpn() != NO_QPN
     }
 
     /// The QP's number; [`NO_QPN`] if it has none.

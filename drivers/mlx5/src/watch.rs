@@ -4,11 +4,19 @@
 use crate::table::Table;
 use bareverbs::Error;
 use bareverbs_hal::Platform;
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::{
+    ptr::NonNull,
+    sync::atomic::{AtomicU32, Ordering},
+};
 
 /// What happened to an object. Lies in the object itself.
 #[derive(Default)]
-pub(crate) struct Watch(AtomicU32);
+pub(crate) struct Watch {
+    flags: AtomicU32,
+    /// The RQ of a raw packet QP, by which events may name it, and the QP's number; 0 if it has none.
+    rqn: AtomicU32,
+    qpn: AtomicU32,
+}
 
 impl Watch {
     /// The device failed.
@@ -27,17 +35,23 @@ impl Watch {
     /// All flags.
     #[inline(always)]
     pub(crate) fn flags(&self) -> u32 {
-        self.0.load(Ordering::Relaxed)
+        self.flags.load(Ordering::Relaxed)
     }
 
     /// Raises flags.
     pub(crate) fn raise(&self, flags: u32) {
-        self.0.fetch_or(flags, Ordering::Relaxed);
+        self.flags.fetch_or(flags, Ordering::Relaxed);
     }
 
     /// Takes flags back (an SRQ's limit is armed again, a QP was reset).
     pub(crate) fn clear(&self, flags: u32) {
-        self.0.fetch_and(!flags, Ordering::Relaxed);
+        self.flags.fetch_and(!flags, Ordering::Relaxed);
+    }
+
+    /// The object is a raw packet QP of this number and with this RQ.
+    pub(crate) fn set_raw(&self, qpn: u32, rqn: u32) {
+        self.qpn.store(qpn, Ordering::Relaxed);
+        self.rqn.store(rqn, Ordering::Relaxed);
     }
 }
 
@@ -72,6 +86,16 @@ impl Watches {
         self.cqs.free(hal);
         self.srqs.free(hal);
         self.qps.free(hal);
+    }
+
+    /// The raw packet QP that has an RQ, and its number.
+    pub(crate) fn by_rqn(&self, rqn: u32) -> Option<(u32, NonNull<Watch>)> {
+        let has = |watch: &Watch| watch.rqn.load(Ordering::Relaxed) == rqn && rqn != 0;
+        self.qps.iter().find_map(|at| {
+            // SAFETY: objects leave the table before they go.
+            let watch = unsafe { at.as_ref() };
+            has(watch).then(|| (watch.qpn.load(Ordering::Relaxed), at))
+        })
     }
 
     /// Tells every object of the device's end.

@@ -4,7 +4,7 @@
 //! in it. Layouts and constants are those of [`bareverbs_mlx5_prm::wqe`]; the tests below compare the two.
 
 use bareverbs::Sge;
-use bareverbs_mlx5_prm::wqe::{BB, DS, INLINE, INVALID_LKEY, ctrl};
+use bareverbs_mlx5_prm::wqe::{BB, DS, INLINE, INVALID_LKEY, ctrl, eth};
 use core::ptr::NonNull;
 
 /// Completion mode, solicited event and fence of each combination of [`bareverbs::SendFlags`].
@@ -154,6 +154,22 @@ impl Element {
     }
 }
 
+/// Where the inline headers begin in an Ethernet segment.
+pub(crate) const ETHERNET_HEAD: usize = 14;
+
+/// Ethernet segment, but for the inline headers at its end. PRM: "Ethernet Segment".
+///
+/// # Safety
+/// As [`control`].
+pub(crate) unsafe fn ethernet(at: NonNull<u8>, checksums: bool, inline: u16) {
+    let flags = if checksums { eth::L3_CSUM | eth::L4_CSUM } else { 0 };
+    // SAFETY: the caller's promise.
+    unsafe {
+        put(at, pair(0, u32::from(flags) << 24));
+        put(at.add(8), pair(0, u32::from(inline) << 16));
+    }
+}
+
 /// Ends the list of a receive WQE that is not full.
 ///
 /// # Safety
@@ -233,7 +249,16 @@ impl Cursor {
     /// The room belongs to the WQE that is written.
     #[inline(always)]
     pub(crate) unsafe fn inline_bytes(&self, offset: usize, bytes: &[u8]) {
-        let skip = 4 + offset;
+        // SAFETY: the caller's promise.
+        unsafe { self.bytes(4 + offset, bytes) }
+    }
+
+    /// Copies bytes to `skip` bytes behind the cursor, wrapping.
+    ///
+    /// # Safety
+    /// The room belongs to the WQE that is written.
+    #[inline(always)]
+    pub(crate) unsafe fn bytes(&self, skip: usize, bytes: &[u8]) {
         let room = self.end.as_ptr() as usize - self.at.as_ptr() as usize;
         // SAFETY: the first part ends before the ring does; what wraps begins at its start. The caller answers for
         // the room.
@@ -365,6 +390,7 @@ mod tests {
             end_of_list(p.add(32));
             next(p.add(48), 0x5_1516);
             Element::new(&Sge::from_raw(9, MAX_SEGMENT, Lkey(7))).write(p.add(64));
+            ethernet(p.add(80), true, 0x112);
             doorbell
         };
         let (c, rest) = wqe::CtrlSeg::read_from_prefix(&ring.0[..]).unwrap();
@@ -378,8 +404,15 @@ mod tests {
         assert_eq!((d.byte_count.get(), d.lkey.get(), d.addr.get()), (0, INVALID_LKEY, 0));
         let (n, rest) = wqe::SrqNextSeg::read_from_prefix(rest).unwrap();
         assert_eq!((n.next_wqe_index.get(), n.reserved0, n.signature, n.reserved1), (0x1516, [0; 2], 0, [0; 11]));
-        let (d, _) = wqe::DataSeg::read_from_prefix(rest).unwrap();
+        let (d, rest) = wqe::DataSeg::read_from_prefix(rest).unwrap();
         assert_eq!((d.byte_count.get(), d.lkey.get(), d.addr.get()), (0, 7, 9));
+        let (e, _) = wqe::EthSeg::read_from_prefix(rest).unwrap();
+        let expected = wqe::EthSeg {
+            cs_flags: eth::L3_CSUM | eth::L4_CSUM,
+            inline_hdr_sz: 0x112.into(),
+            ..wqe::EthSeg::default()
+        };
+        assert_eq!(e, expected);
     }
 
     #[test]

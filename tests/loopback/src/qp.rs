@@ -249,6 +249,7 @@ impl Qp {
             _ if brings_back => return Err(PostError::InlineRead),
             Payload::Inline(bytes) => Data::Inline(bytes.to_vec()),
             Payload::InlineGather(parts) => Data::Inline(parts.concat()),
+            Payload::Headed(_) => return Err(PostError::UnsupportedOp),
         };
         if let Data::Sges(sges) = &data
             && datagram

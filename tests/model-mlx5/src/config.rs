@@ -61,6 +61,9 @@ pub struct HcaConfig {
     /// Advertise that UMR changes all of a key. Linux then registers its users' memory by UMR, and fills a cache with
     /// thousands of keys first, which takes its time on an emulated processor.
     pub umr: bool,
+    /// Headers that a WQE of the raw packet path must hold inline, as the vport says it: 0 none, 1 layer 2 (a
+    /// ConnectX-4 Lx wants that), 2 layer 3, 3 layer 4.
+    pub inline_mode: u32,
     /// Faults on demand.
     pub faults: Faults,
 }
@@ -84,6 +87,7 @@ impl HcaConfig {
             mac: [0x02, 0x00, 0xc9, 0x00, 0x00, n],
             lid: None,
             umr: false,
+            inline_mode: 0,
             faults: Faults::default(),
         }
     }

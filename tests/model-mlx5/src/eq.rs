@@ -7,6 +7,7 @@ use bareverbs_mlx5_prm::{
     cmd::Status,
     commands::{create_eq as create, destroy_eq as destroy, query_eq as query},
     context::eqc,
+    eqe::queue_type,
 };
 
 use crate::{
@@ -68,6 +69,13 @@ pub enum Event {
     PathMigrated(u32),
     /// 0x05: a QP went to the error state on a local catastrophic error.
     QpFatal(u32),
+    /// 0x05 too: a send or receive queue of the raw packet path failed.
+    QueueFatal {
+        /// A receive queue.
+        rq: bool,
+        /// Its number.
+        number: u32,
+    },
     /// 0x10: invalid request arrived at a responder.
     QpRequestError(u32),
     /// 0x11: a responder found a key or access violation.
@@ -130,7 +138,7 @@ impl Event {
             Self::CommunicationEstablished(_) => 0x02,
             Self::SendQueueDrained(_) => 0x03,
             Self::CqError(..) => 0x04,
-            Self::QpFatal(_) => 0x05,
+            Self::QpFatal(_) | Self::QueueFatal { .. } => 0x05,
             Self::InternalError => 0x08,
             Self::PortChange { .. } => 0x09,
             Self::CommandsDone(_) => Self::COMMAND,
@@ -159,6 +167,10 @@ impl Event {
             | Self::SrqFatal(n)
             | Self::LastWqeReached(n)
             | Self::SrqLimit(n) => put(56, n),
+            Self::QueueFatal { rq, number } => {
+                put(52, if rq { queue_type::RQ } else { queue_type::SQ } << 24);
+                put(56, number);
+            }
             Self::CqError(cqn, syndrome) => {
                 put(32, cqn);
                 put(40, u32::from(syndrome));

@@ -41,6 +41,8 @@ pub const LOG_MAX_FLOW: u32 = 16;
 /// Counter sets of queues, besides the default one.
 pub const Q_COUNTERS: u32 = 64;
 
+/// The vport says which headers WQEs need inline.
+const INLINE_BY_VPORT: u32 = 1;
 /// WQEs need no headers inline.
 const INLINE_NOT_NEEDED: u32 = 2;
 
@@ -81,7 +83,6 @@ const ETHERNET: &[(Field, u32)] = &[
     (eth::WQE_VLAN_INSERT, 1),
     (eth::SELF_LB_EN_MODIFIABLE, 1),
     (eth::MAX_LSO_CAP, LOG_MAX_LSO),
-    (eth::WQE_INLINE_MODE, INLINE_NOT_NEEDED),
     (eth::RSS_IND_TBL_CAP, LOG_MAX_RQT_SIZE),
     (eth::CQE_CHECKSUM_FULL, 1),
 ];
@@ -128,7 +129,8 @@ pub fn general(caps: &mut [u8]) {
 }
 
 /// Fills the structure of Ethernet offloads.
-pub fn offloads(caps: &mut [u8]) {
+pub fn offloads(caps: &mut [u8], inline_mode: u32) {
+    eth::WQE_INLINE_MODE.set(caps, if inline_mode == 0 { INLINE_NOT_NEEDED } else { INLINE_BY_VPORT });
     for &(field, value) in ETHERNET {
         field.set(caps, value);
     }

@@ -162,7 +162,7 @@ impl Caps {
                 cap::ROCE.set(&mut general, 1);
                 eth_cap::general(&mut general);
                 let mut caps = vec![0; LEN];
-                eth_cap::offloads(&mut caps);
+                eth_cap::offloads(&mut caps, config.inline_mode);
                 max.insert(kind::ETHERNET, caps);
                 let mut caps = vec![0; LEN];
                 eth_cap::flow_tables(&mut caps);

@@ -38,6 +38,7 @@ impl NicVport {
     pub fn new(config: &HcaConfig) -> Self {
         let mut raw = [0; ctx::SIZE];
         ctx::MTU.set(&mut raw, 1500);
+        ctx::MIN_WQE_INLINE_MODE.set(&mut raw, config.inline_mode);
         ctx::PERMANENT_MAC.set(&mut raw, &config.mac);
         for guid in [ctx::SYSTEM_IMAGE_GUID, ctx::PORT_GUID, ctx::NODE_GUID] {
             guid.set(&mut raw, config.guid);

@@ -84,6 +84,10 @@ pub fn create_sq(hca: &mut Hca, _bus: &mut dyn Bus, call: &mut Call) -> Outcome 
     require(hca.uars.contains(&uar), Status::BadResource, 0x1315, format_args!("UAR {uar:#x} is not allocated"))?;
     let pas = &call.input[create::SQC + sqc::SIZE..];
     let work_queue = WorkQueue::parse(hca, &raw[sqc::WQ..], pas, 6..=6)?;
+    // The vport's mode is the least (Linux and DPDK ask it and tell it to each SQ; only queues without a TIS leave it out).
+    let (mode, least) = (sqc::MIN_WQE_INLINE_MODE.get(&raw), hca.config.inline_mode);
+    let enough = mode >= least || tisn.is_none();
+    require(enough, Status::BadParameter, 0x1319, format_args!("inline mode {mode}, the vport wants {least}"))?;
     let Some(sqn) = hca.numbers.sq.take(|n| hca.sqs.contains_key(&n)) else {
         return Err(Refused::quiet(Status::LimitExceeded, 0x1316, "no SQ is left"));
     };

@@ -7,7 +7,7 @@ use bareverbs_harness::{
     Function, World,
     model::{Bus, DeviceModel, Frame, LinkKind, PciIdentity, Reset, Step},
 };
-use bareverbs_model_mlx5::{Hca, HcaConfig, Report};
+use bareverbs_model_mlx5::{Hca, HcaConfig, Report, eq::Event};
 use std::{
     sync::{Arc, Mutex},
     time::Duration,
@@ -15,7 +15,7 @@ use std::{
 
 /// A modelled HCA, shared with the test.
 #[derive(Clone)]
-pub struct Model(Arc<Mutex<Hca>>, Arc<Mutex<Watched>>);
+pub struct Model(Arc<Mutex<Hca>>, Arc<Mutex<Watched>>, Arc<Mutex<Vec<Event>>>);
 
 /// Eight bytes of the driver's memory that are looked at in each step.
 #[derive(Default)]
@@ -26,7 +26,7 @@ struct Watched {
 
 impl Model {
     pub fn new(config: HcaConfig) -> Self {
-        Self(Arc::new(Mutex::new(Hca::new(config))), Arc::default())
+        Self(Arc::new(Mutex::new(Hca::new(config))), Arc::default(), Arc::default())
     }
 
     pub fn with<R>(&self, f: impl FnOnce(&mut Hca) -> R) -> R {
@@ -50,6 +50,11 @@ impl Model {
     /// What they were when the model stepped last.
     pub fn watched(&self) -> [u8; 8] {
         self.1.lock().expect("nobody panicked").bytes
+    }
+
+    /// Raises an event in the next step.
+    pub fn raise(&self, event: Event) {
+        self.2.lock().expect("nobody panicked").push(event);
     }
 
     /// Commands executed, refused ones included.
@@ -85,6 +90,9 @@ impl DeviceModel for Model {
             bus.read(addr, &mut watched.bytes).expect("the driver's memory");
         }
         drop(watched);
+        for event in self.2.lock().expect("nobody panicked").drain(..) {
+            self.with(|hca| hca.event(bus, event));
+        }
         self.with(|hca| hca.step(bus))
     }
 

@@ -35,10 +35,12 @@ mod events;
 pub mod lab;
 mod modify;
 mod mr;
+mod multicast;
 mod notify;
 mod poll;
 mod post;
 mod qp;
+mod raw;
 mod requests;
 mod srq;
 mod xrc;
@@ -165,6 +167,8 @@ pub fn table<D: Device>() -> Vec<(&'static str, Vec<Case<D>>)> {
         ("SRQ", srq::cases()),
         ("QP", qps),
         ("XRC", xrc::cases()),
+        ("multicast", multicast::cases()),
+        ("raw packets", raw::cases()),
         ("MR", mr::cases()),
         ("address", ah::cases()),
         ("events", events::cases()),

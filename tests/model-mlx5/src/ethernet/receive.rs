@@ -13,6 +13,7 @@ use super::{
     rq_failed, rss, steering, timestamped,
 };
 use crate::{
+    eq::Event,
     hca::Hca,
     mr::KeyUser,
     port::PortState,
@@ -232,5 +233,6 @@ fn push(hca: &mut Hca, bus: &mut dyn Bus, rqn: u32, cqn: u32, cqe: &[u8]) {
         && let Some(rq) = hca.rqs.get_mut(&rqn)
     {
         (rq.state, rq.flush) = (WqState::Error, false);
+        hca.event(bus, Event::QueueFatal { rq: true, number: rqn });
     }
 }

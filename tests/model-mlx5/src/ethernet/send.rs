@@ -2,6 +2,7 @@
 
 use bareverbs_harness::model::{Bus, Frame};
 use bareverbs_mlx5_prm::{
+    context::sqc,
     cqe::{self, Cqe64, Syndrome, op_own},
     registers::doorbell_record,
     wqe::{CtrlSeg, DS, DS_PER_BB, DataSeg, EthSeg, INLINE, INLINE_LENGTH_MASK, ctrl, eth, opcode},
@@ -10,6 +11,7 @@ use zerocopy::{FromBytes, IntoBytes};
 
 use super::{checksum, deliver, failed, headers::Headers, headers::ethertype, schedule, segment, timestamped};
 use crate::{
+    eq::Event,
     eth_cap::LOG_MAX_LSO,
     hca::Hca,
     mr::KeyUser,
@@ -149,10 +151,14 @@ fn run(hca: &mut Hca, bus: &mut dyn Bus, sqn: u32, index: u16, code: u8, units: 
         (kind, segment.inline_hdr_start)
     });
     let inline = if tag.is_some() { 0 } else { usize::from(word) };
+    let least = sqc::MIN_WQE_INLINE_MODE.get(&sq.raw);
     let mut header =
         wqe.get(INLINE_START..INLINE_START + inline).ok_or_else(|| malformed("inline headers too long"))?.to_vec();
     let data = DATA + inline.saturating_sub(2).next_multiple_of(DS);
     let payload = collect(hca, bus, pd, wqe.get(data..).unwrap_or_default())?;
+    if inline < least_inline(least).min(inline + payload.len()) {
+        return Err(malformed(format!("{inline} bytes of headers inline, in inline mode {least}")));
+    }
 
     let mut frames = if code == opcode::LSO {
         let mss = usize::from(segment.mss.get());
@@ -171,6 +177,17 @@ fn run(hca: &mut Hca, bus: &mut dyn Bus, sqn: u32, index: u16, code: u8, units: 
         transmit(hca, bus, frame, domain);
     }
     Ok(bytes)
+}
+
+/// Bytes that the headers of an inline mode take at least: an Ethernet header with room for a tag (both Linux and libmlx5
+/// bring 18 bytes of any frame), IPv4, and UDP.
+fn least_inline(mode: u32) -> usize {
+    match mode {
+        0 => 0,
+        1 => 18,
+        2 => 14 + 20,
+        _ => 14 + 20 + 8,
+    }
 }
 
 /// The data behind the segments of a WQE.
@@ -263,5 +280,6 @@ fn push(hca: &mut Hca, bus: &mut dyn Bus, sqn: u32, cqn: u32, cqe: &[u8]) {
         && let Some(sq) = hca.sqs.get_mut(&sqn)
     {
         (sq.state, sq.flush) = (WqState::Error, false);
+        hca.event(bus, Event::QueueFatal { rq: false, number: sqn });
     }
 }

@@ -1,0 +1,193 @@
+//! The verbs of a queue pair, posting before all: short lists by a short way.
+
+use crate::{
+    policy::Policy,
+    qp::{Qp, QpObject},
+    rq::RecvRing,
+    sq::SendRing,
+};
+use bareverbs::{
+    Error, FlowSpec, Gid, Lid, PostError, PostListError, QpAttr, QpCap, QpState, QpType, Qpn, QueuePair, RecvWr, SendWr,
+};
+use bareverbs_hal::PciFunction;
+use core::borrow::Borrow;
+
+impl<H: PciFunction, P: Policy> Qp<H, P> {
+    #[inline(always)]
+    fn send_parts(&mut self) -> (&QpObject<H, P>, &mut SendRing) {
+        let object = &*self.0;
+        // SAFETY: this is the QP's one handle, borrowed exclusively.
+        (object, unsafe { object.send.get() })
+    }
+
+    #[inline(always)]
+    fn recv_parts(&mut self) -> (&QpObject<H, P>, &mut RecvRing) {
+        let object = &*self.0;
+        // SAFETY: this is the QP's one handle, borrowed exclusively.
+        (object, unsafe { object.recv.get() })
+    }
+
+    /// Posts a list of send requests of any length. Apart from the list of one, which stays a short piece of code so.
+    #[inline(never)]
+    fn post_send_many<'a>(&mut self, list: impl Iterator<Item: Borrow<SendWr<'a>>>) -> Result<(), PostListError> {
+        let (object, ring) = self.send_parts();
+        let mut result = Ok(());
+        for (index, wr) in list.enumerate() {
+            if !ring.push_short(wr.borrow())
+                && let Err(error) = object.push_send(ring, wr.borrow())
+            {
+                result = Err(PostListError { index, error });
+                break;
+            }
+        }
+        ring.ring(&object.target.send, &object.device.hca().hal);
+        result
+    }
+
+    /// Posts a send request by the long way.
+    #[cold]
+    #[inline(never)]
+    fn post_send_long(&mut self, wr: &SendWr<'_>) -> Result<(), PostListError> {
+        let (object, ring) = self.send_parts();
+        let result = object.push_send(ring, wr).map_err(|error| PostListError { index: 0, error });
+        ring.ring(&object.target.send, &object.device.hca().hal);
+        result
+    }
+
+    /// Posts a list of receive requests of any length. Apart from the list of one, which stays a short piece of code so.
+    #[inline(never)]
+    fn post_recv_many<'a>(&mut self, list: impl Iterator<Item: Borrow<RecvWr<'a>>>) -> Result<(), PostListError> {
+        let (object, ring) = self.recv_parts();
+        let mut result = Ok(());
+        for (index, wr) in list.enumerate() {
+            if !ring.push_short(wr.borrow())
+                && let Err(error) = object.push_recv(ring, wr.borrow())
+            {
+                result = Err(PostListError { index, error });
+                break;
+            }
+        }
+        ring.ring(&object.target.recv, &object.device.hca().hal);
+        result
+    }
+
+    /// Posts a receive request by the long way.
+    #[cold]
+    #[inline(never)]
+    fn post_recv_long(&mut self, wr: &RecvWr<'_>) -> Result<(), PostListError> {
+        let (object, ring) = self.recv_parts();
+        let result = object.push_recv(ring, wr).map_err(|error| PostListError { index: 0, error });
+        ring.ring(&object.target.recv, &object.device.hca().hal);
+        result
+    }
+}
+
+impl<H: PciFunction, P: Policy> QueuePair for Qp<H, P> {
+    fn qpn(&self) -> Qpn {
+        Qpn::new(self.0.qpn())
+    }
+
+    fn kind(&self) -> QpType {
+        self.0.kind
+    }
+
+    fn state(&self) -> QpState {
+        self.0.state_now()
+    }
+
+    fn cap(&self) -> QpCap {
+        self.0.cap
+    }
+
+    fn context(&self) -> u64 {
+        self.0.context
+    }
+
+    fn modify(&mut self, attr: &QpAttr) -> Result<(), Error> {
+        self.0.modify(attr)
+    }
+
+    fn query(&mut self) -> Result<QpAttr, Error> {
+        self.0.query()
+    }
+
+    fn attach_multicast(&mut self, gid: Gid, lid: Lid) -> Result<(), Error> {
+        self.0.attach_multicast(gid, lid)
+    }
+
+    fn detach_multicast(&mut self, gid: Gid, lid: Lid) -> Result<(), Error> {
+        self.0.detach_multicast(gid, lid)
+    }
+
+    fn attach_flow(&mut self, flow: &FlowSpec) -> Result<(), Error> {
+        self.0.attach_flow(flow)
+    }
+
+    fn detach_flow(&mut self, flow: &FlowSpec) -> Result<(), Error> {
+        self.0.detach_flow(flow)
+    }
+
+    #[inline]
+    fn push_send(&mut self, wr: &SendWr<'_>) -> Result<(), PostError> {
+        let (object, ring) = self.send_parts();
+        object.check()?;
+        if ring.push_short(wr) {
+            return Ok(());
+        }
+        object.push_send(ring, wr)
+    }
+
+    #[inline]
+    fn ring_send(&mut self) {
+        let (object, ring) = self.send_parts();
+        ring.ring(&object.target.send, &object.device.hca().hal);
+    }
+
+    #[inline]
+    fn push_recv(&mut self, wr: &RecvWr<'_>) -> Result<(), PostError> {
+        let (object, ring) = self.recv_parts();
+        object.check()?;
+        if ring.push_short(wr) {
+            return Ok(());
+        }
+        object.push_recv(ring, wr)
+    }
+
+    #[inline]
+    fn ring_recv(&mut self) {
+        let (object, ring) = self.recv_parts();
+        ring.ring(&object.target.recv, &object.device.hca().hal);
+    }
+
+    #[inline]
+    fn post_send<'a>(&mut self, list: impl IntoIterator<Item: Borrow<SendWr<'a>>>) -> Result<(), PostListError> {
+        self.0.check().map_err(|error| PostListError { index: 0, error })?;
+        let mut list = list.into_iter();
+        if list.size_hint().1 != Some(1) {
+            return self.post_send_many(list);
+        }
+        let Some(wr) = list.next() else { return Ok(()) };
+        let (object, ring) = self.send_parts();
+        if !ring.push_short(wr.borrow()) {
+            return self.post_send_long(wr.borrow());
+        }
+        ring.ring(&object.target.send, &object.device.hca().hal);
+        Ok(())
+    }
+
+    #[inline]
+    fn post_recv<'a>(&mut self, list: impl IntoIterator<Item: Borrow<RecvWr<'a>>>) -> Result<(), PostListError> {
+        self.0.check().map_err(|error| PostListError { index: 0, error })?;
+        let mut list = list.into_iter();
+        if list.size_hint().1 != Some(1) {
+            return self.post_recv_many(list);
+        }
+        let Some(wr) = list.next() else { return Ok(()) };
+        let (object, ring) = self.recv_parts();
+        if !ring.push_short(wr.borrow()) {
+            return self.post_recv_long(wr.borrow());
+        }
+        ring.ring(&object.target.recv, &object.device.hca().hal);
+        Ok(())
+    }
+}
