@@ -6,8 +6,9 @@
 // --- entry points of the driver, one function each: post_send, post_recv, post_srq_recv, poll, service ---
 
 use bareverbs::{
-    AhAttr, Completion, CompletionQueue, CqInit, Destroy, Device, Error, GidEntry, MemoryRegion, Notify, PortNum,
-    QpAttr, QpCap, QpInit, QpType, QueuePair, RawMemory, RecvWr, RegionInit, SendWr, SharedReceiveQueue, SrqAttr,
+    AhAttr, Completion, CompletionQueue, CqInit, Destroy, Device, Error, FlowSpec, GidEntry, Lid, MemoryRegion, Notify,
+    PortNum, QpAttr, QpCap, QpInit, QpType, QueuePair, RawMemory, RecvWr, RegionInit, SendWr, SharedReceiveQueue,
+    SrqAttr,
 };
 use bareverbs_hal::{Bar, Dma, DmaBuffer, HalError, MapAccess, Mapping, PciAddress, PciFunction, Platform, Segment};
 use bareverbs_mlx5::{Config, Local, Mlx5};
