@@ -27,12 +27,6 @@ impl Consumer {
         self.index
     }
 
-    /// Log of the ring's number of entries.
-    #[inline(always)]
-    pub const fn log(self) -> u32 {
-        self.log
-    }
-
     /// Place in the ring.
     #[inline(always)]
     pub const fn slot(self) -> u32 {
@@ -122,5 +116,17 @@ mod tests {
         assert_eq!(end.index(), 9);
         assert_eq!(ring[end.slot() as usize], (0xb1, 1));
         assert_eq!(ring[end.plus(1).slot() as usize], (0xb4, 1));
+    }
+
+    #[test]
+    fn sweeping_looks_at_each_place_once_and_copies_nothing_where_nothing_goes() {
+        let (mut asked, mut copied) = (0, 0);
+        // A device that writes on and on.
+        let ask = |asked: &mut u32, _| {
+            *asked += 1;
+            false
+        };
+        let end = Consumer::at(2, 7).sweep(&mut asked, |_, _| true, ask, |_, _, _| copied += 1);
+        assert_eq!((asked, copied, end.index()), (4, 0, 7));
     }
 }

@@ -54,8 +54,23 @@ impl Drop for Told<'_> {
 /// Takes steps below `steps` in every order, up to `depth` one after the other. `new` makes the machine anew for each
 /// sequence, always the same.
 pub fn explore<M: Machine>(steps: usize, depth: usize, new: impl Fn() -> M) -> Explored {
-    let first = new().state();
-    let mut seen = HashSet::from([first]);
+    visit(steps, depth, new, |_, _, _| ())
+}
+
+/// The steps that [`explore`] takes, each from which state to which.
+pub fn edges<M: Machine>(steps: usize, depth: usize, new: impl Fn() -> M) -> Vec<(M::State, usize, M::State)> {
+    let mut edges = Vec::new();
+    visit(steps, depth, new, |from, step, to| edges.push((from, step, to)));
+    edges
+}
+
+fn visit<M: Machine>(
+    steps: usize,
+    depth: usize,
+    new: impl Fn() -> M,
+    mut edge: impl FnMut(M::State, usize, M::State),
+) -> Explored {
+    let mut seen = HashSet::from([new().state()]);
     let mut last = vec![Vec::new()];
     let mut explored = Explored { states: 1, steps: 0, depth, complete: false };
     for _ in 0..depth {
@@ -65,10 +80,12 @@ pub fn explore<M: Machine>(steps: usize, depth: usize, new: impl Fn() -> M) -> E
                 let _told = Told(path, step);
                 let mut machine = new();
                 path.iter().for_each(|step| assert!(machine.step(*step), "a machine that is not always the same"));
+                let from = machine.state();
                 if !machine.step(step) {
                     continue;
                 }
                 explored.steps += 1;
+                edge(from, step, machine.state());
                 if seen.insert(machine.state()) {
                     next.push(path.iter().copied().chain([step]).collect());
                 }
@@ -119,6 +136,12 @@ mod tests {
         // One forgetting from each of six states, five counts.
         assert_eq!(explore(2, 9, new), Explored { states: 6, steps: 11, depth: 9, complete: true });
         assert_eq!(explore(2, 3, new), Explored { states: 4, steps: 6, depth: 3, complete: false });
+    }
+
+    #[test]
+    fn edges_are_the_steps_taken() {
+        let edges = edges(2, 2, || Counter { n: 0, most: 1, broken: 9 });
+        assert_eq!(edges, [(0, 0, 1), (0, 1, 0), (1, 1, 0)]);
     }
 
     #[test]
