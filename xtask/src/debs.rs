@@ -29,6 +29,13 @@ pub struct Recipe<'a> {
     pub packages: &'a [&'a str],
 }
 
+/// The dynamic loader.
+const LOADER: &str = "ld-linux-x86-64.so.2";
+
+/// Where packages put their libraries; the last is one's own, which its users name in themselves.
+const LIBRARIES: [&str; 3] =
+    ["usr/lib/x86_64-linux-gnu", "lib/x86_64-linux-gnu", "usr/lib/x86_64-linux-gnu/pulseaudio"];
+
 /// A folder that looks like the root of a Debian system.
 #[derive(Clone)]
 pub struct Root(pub PathBuf);
@@ -59,6 +66,18 @@ impl Root {
         self.0.join(path)
     }
 
+    /// Puts the loader beside a program that looks for its files in the folder of `/proc/self/exe`: the program is
+    /// started by the loader, which is that executable.
+    pub fn put_loader_beside(&self, program: &str) -> Result<()> {
+        let beside = self.join(program).with_file_name(LOADER);
+        let mut loaders = LIBRARIES.iter().map(|folder| self.join(folder).join(LOADER));
+        let loader = loaders.find(|file| file.is_file()).context("no dynamic loader")?;
+        match fs::hard_link(loader, &beside) {
+            Err(error) if !beside.is_file() => Err(error).with_context(|| beside.display().to_string()),
+            _ => Ok(()),
+        }
+    }
+
     /// Starts a program of this root by this root's own dynamic loader and libraries.
     pub fn command(&self, program: &str) -> Result<Command> {
         let name = Path::new(program).file_name().context("a program without a name")?;
@@ -74,8 +93,10 @@ impl Root {
 
     /// Like [`Root::command`], for programs that look at the name they are called by.
     pub fn command_as(&self, program: &str, name: &str) -> Result<Command> {
-        let libraries = ["usr/lib/x86_64-linux-gnu", "lib/x86_64-linux-gnu"].map(|folder| self.join(folder));
-        let loader = libraries.iter().map(|folder| folder.join("ld-linux-x86-64.so.2")).find(|file| file.is_file());
+        let libraries = LIBRARIES.map(|folder| self.join(folder));
+        let beside = self.join(program).parent().map(|folder| folder.join(LOADER));
+        let mut loaders = beside.into_iter().chain(libraries.iter().map(|folder| folder.join(LOADER)));
+        let loader = loaders.find(|file| file.is_file());
         let mut command = Command::new(loader.with_context(|| format!("no dynamic loader in {}", self.0.display()))?);
         let libraries = libraries.map(|folder| folder.display().to_string()).join(":");
         command.args(["--argv0", name, "--library-path", &libraries]).arg(self.join(program));

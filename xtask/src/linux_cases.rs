@@ -14,21 +14,28 @@ use std::path::{Path, PathBuf};
 /// Besides, no guest's kernel may complain about something that `kernel_messages.txt` does not list, the model may not
 /// have found anything wrong, and frames must have passed the link of every card.
 pub fn run(bench: &Bench, job: &str, options: Options) -> Result<Tally> {
-    judge(bench, job, options, model)
+    judge(bench, job, options, model).map(|(_, tally)| tally)
 }
 
 /// The same for a job whose cards, if there are any, carry nothing.
 pub fn run_idle(bench: &Bench, job: &str, options: Options) -> Result<Tally> {
-    judge(bench, job, options, |outcome| match &outcome.model {
+    let model = |outcome: &Outcome| match &outcome.model {
         Some((status, text)) => {
             ensure!(status.success(), "the model ended with {status}:\n{text}");
             Ok(())
         }
         None => Ok(()),
-    })
+    };
+    judge(bench, job, options, model).map(|(_, tally)| tally)
 }
 
-fn judge(bench: &Bench, job: &str, mut options: Options, model: fn(&Outcome) -> Result<()>) -> Result<Tally> {
+/// The same where `model` judges the model.
+pub fn judge(
+    bench: &Bench,
+    job: &str,
+    mut options: Options,
+    model: fn(&Outcome) -> Result<()>,
+) -> Result<(Outcome, Tally)> {
     let folder = bench.workspace.root.join("tests/linux");
     let script = script(&folder, job)?;
     options.copies.extend(files(bench)?);
@@ -47,7 +54,7 @@ fn judge(bench: &Bench, job: &str, mut options: Options, model: fn(&Outcome) -> 
         tally.count(kernel_log(bench, output).with_context(|| format!("{job}{place}")));
     }
     tally.count(model(&outcome).with_context(|| job.to_owned()));
-    Ok(tally)
+    Ok((outcome, tally))
 }
 
 /// Everything that a job may use.

@@ -45,6 +45,9 @@ pub struct Options {
     /// What the HCAs' ports are
     #[arg(long, value_enum, default_value = "ib")]
     pub link: Link,
+    /// HCAs of each image
+    #[arg(long, default_value_t = 1)]
+    pub hcas: u8,
     /// Boot without the model and its HCAs
     #[arg(long)]
     pub no_hca: bool,
@@ -88,6 +91,7 @@ impl Options {
             images: images.iter().map(|name| name.to_string()).collect(),
             debug: false,
             link: Link::Ib,
+            hcas: 1,
             no_hca: false,
             firmware: Firmware::Seabios,
             memory: 256,
@@ -224,8 +228,8 @@ pub fn run(
     let mut model = None;
     if !options.no_hca {
         ensure!(options.version == Version::Current, "QEMU 7.2 has no vfio-user: give --no-hca");
-        let guests = images.len() as u8;
-        model = Some(Model::serve(workspace, shell, options.link, (guests, 1), &options.model_arguments, &folder.0)?);
+        let cards = (images.len() as u8, options.hcas);
+        model = Some(Model::serve(workspace, shell, options.link, cards, &options.model_arguments, &folder.0)?);
     }
 
     let (sender, lines) = mpsc::channel();

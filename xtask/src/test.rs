@@ -72,6 +72,7 @@ const GROUPS: &[Group] = &[
     ("image-pingpong", Qemu, image::ping_pong),
     ("image-boot-time", Qemu, image::boot_time),
     ("image-linux", Qemu, image::linux),
+    ("conformance-image", Qemu, conformance::image),
     ("linux-boot", Qemu, linux::boot),
     ("linux-ib-6.1", Qemu, linux::ib_old_kernel),
     ("linux-ib", Qemu, linux::ib),
@@ -96,6 +97,8 @@ const GROUPS: &[Group] = &[
     ("vfio-pair-roce", Qemu, vfio::pair_roce),
     ("vfio-kernel", Qemu, vfio::kernel),
     ("vfio-kernel-roce", Qemu, vfio::kernel_roce),
+    ("conformance-vfio", Qemu, conformance::vfio),
+    ("conformance-page", Qemu, conformance::page),
 ];
 
 /// What a group works with.

@@ -27,6 +27,7 @@ enum Name {
     Qemu72,
     Valgrind,
     Mksquashfs,
+    Chromium,
 }
 
 /// `cargo xtask tool`: gets a tool and runs it.
@@ -41,6 +42,7 @@ pub fn main(args: &Args) -> Result<ExitCode> {
         Name::Qemu72 => qemu_7_2,
         Name::Valgrind => valgrind,
         Name::Mksquashfs => mksquashfs,
+        Name::Chromium => chromium,
     };
     let tool = get(&workspace, &shell)?;
     bar.finish_and_clear();
@@ -202,6 +204,25 @@ pub fn cargo_mutants(workspace: &Workspace, shell: &Shell) -> Result<PathBuf> {
         shell.check(&mut cargo)?;
     }
     Ok(program)
+}
+
+/// Chromium, to see pages as their readers do.
+pub fn chromium(workspace: &Workspace, shell: &Shell) -> Result<Tool> {
+    if let Some(program) = on_path("chromium")
+        && shell.run(Command::new(&program).arg("--version"))?.status.success()
+    {
+        return Ok(Tool::OnPath(program));
+    }
+    const PROGRAM: &str = "usr/lib/chromium/chromium";
+    let root = Recipe { name: "chromium", suites: &["trixie"], packages: &["chromium"] }.unpack(workspace, shell)?;
+    root.put_loader_beside(PROGRAM)?;
+    // It would start its other processes as `/proc/self/exe`, which is the loader: one process does it all.
+    let arguments = ["--single-process", "--no-zygote"].map(String::from).into();
+    let variables = vec![
+        ("FONTCONFIG_FILE", root.join("etc/fonts/fonts.conf").display().to_string()),
+        ("FONTCONFIG_SYSROOT", root.0.display().to_string()),
+    ];
+    Ok(Tool::Unpacked { root, program: PROGRAM, arguments, variables })
 }
 
 /// Major and minor version: the first `N.N` in what a program prints.

@@ -4,12 +4,11 @@
 #![no_std]
 
 extern crate alloc;
-#[cfg(feature = "harness")]
+#[cfg(any(feature = "harness", feature = "vfio"))]
 extern crate std;
 
 pub mod arena;
 pub mod connect;
-#[cfg(feature = "harness")]
 pub mod homes;
 pub mod pattern;
 pub mod suite;

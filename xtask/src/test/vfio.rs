@@ -43,7 +43,7 @@ pub fn kernel_roce(bench: &Bench) -> Result<Tally> {
 }
 
 /// Guests with an IOMMU, no module loaded, and our programs.
-fn options(bench: &Bench) -> Result<Options> {
+pub fn options(bench: &Bench) -> Result<Options> {
     let mut build = bench.workspace.cargo();
     build.args(["build", "--release", "-p", "bareverbs-examples", "--bins"]);
     bench.shell.check(&mut build)?;

@@ -118,16 +118,16 @@ pub struct Case<D: Device> {
     pub says: &'static str,
     /// A device may answer that it cannot.
     pub optional: bool,
-    /// It does on purpose what a device complains of.
-    pub provokes: bool,
+    /// It does on purpose what a modelled device complains of, in words that hold this.
+    pub provokes: Option<&'static str>,
     /// Runs it.
     pub run: fn(&mut Lab<D>) -> Outcome,
 }
 
 impl<D: Device> Case<D> {
-    /// Does on purpose what a device complains of.
-    const fn provoking(mut self) -> Self {
-        self.provokes = true;
+    /// Does on purpose what a modelled device complains of, in words that hold this.
+    const fn provoking(mut self, words: &'static str) -> Self {
+        self.provokes = Some(words);
         self
     }
 }
@@ -139,7 +139,7 @@ const fn must<D: Device>(
     says: &'static str,
     run: fn(&mut Lab<D>) -> Outcome,
 ) -> Case<D> {
-    Case { name, source, says, optional: false, provokes: false, run }
+    Case { name, source, says, optional: false, provokes: None, run }
 }
 
 /// A case of something that a device may lack.
@@ -149,7 +149,7 @@ const fn may<D: Device>(
     says: &'static str,
     run: fn(&mut Lab<D>) -> Outcome,
 ) -> Case<D> {
-    Case { name, source, says, optional: true, provokes: false, run }
+    Case { name, source, says, optional: true, provokes: None, run }
 }
 
 /// The table: objects, and their cases.
@@ -188,8 +188,9 @@ pub trait Home {
     fn memory(&mut self, len: usize) -> bareverbs::RawMemory;
 
     /// After each case, when all its objects are gone: what the home itself sees that is wrong (memory not given
-    /// back, stray DMA, and broken rules unless the case `provoked` complaints). Memory handed out is free again.
-    fn finish(&mut self, provoked: bool) -> Result<(), String>;
+    /// back, stray DMA, and a device's complaints but those that hold the words `provoked`). Memory handed out is free
+    /// again.
+    fn finish(&mut self, provoked: Option<&str>) -> Result<(), String>;
 }
 
 /// How a case ended on a home.
@@ -201,6 +202,25 @@ pub enum Verdict {
     Unsupported(&'static str),
     /// Why not.
     Fail(String),
+}
+
+/// As the word of a table's cell, and what explains it.
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Pass => f.write_str("pass"),
+            Self::Unsupported(what) => write!(f, "unsupported: {what}"),
+            Self::Fail(why) => write!(f, "FAILED: {why}"),
+        }
+    }
+}
+
+/// Writes how a case ended, a line each: what it has provoked, and its verdict. `cargo xtask test` reads these.
+pub fn tell<D: Device>(out: &mut impl fmt::Write, case: &Case<D>, verdict: &Verdict) -> fmt::Result {
+    if let Some(words) = case.provokes {
+        writeln!(out, "provoked: {words}")?;
+    }
+    writeln!(out, "case {}: {verdict}", case.name)
 }
 
 /// Runs one case.

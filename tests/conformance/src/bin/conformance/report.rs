@@ -1,10 +1,11 @@
 //! The table of results: a row for each case, a column for each device and home.
 
-use bareverbs_conformance::suite::Verdict;
+use anyhow::{Context, Result, bail};
+use bareverbs_conformance::suite::{self, Verdict};
+use bareverbs_loopback::Loopback;
 use std::fmt::Write;
 
-/// All columns; each has the same rows.
-#[derive(Default)]
+/// All columns.
 pub struct Report {
     pub columns: Vec<Column>,
 }
@@ -12,37 +13,111 @@ pub struct Report {
 /// A device on a home.
 pub struct Column {
     pub name: String,
-    pub rows: Vec<Row>,
+    /// A case's name, and how it ended.
+    pub cells: Vec<(String, Cell)>,
 }
 
-/// A case, and how it ended.
-pub struct Row {
-    pub object: &'static str,
-    pub name: &'static str,
-    pub source: &'static str,
-    pub says: &'static str,
-    pub verdict: Verdict,
+/// How a case ended.
+#[derive(Clone)]
+pub struct Cell {
+    word: Word,
+    /// What the device lacks, or what went wrong.
+    pub why: String,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Word {
+    Pass,
+    Unsupported,
+    Failed,
+}
+
+impl Word {
+    const ALL: [(Self, &str); 3] = [(Self::Pass, "pass"), (Self::Unsupported, "unsupported"), (Self::Failed, "FAILED")];
+
+    fn name(self) -> &'static str {
+        Self::ALL.iter().find(|(word, _)| *word == self).map_or("", |(_, name)| name)
+    }
+}
+
+impl Cell {
+    pub fn is_failed(&self) -> bool {
+        self.word == Word::Failed
+    }
+
+    /// The words of the cell.
+    pub fn text(&self) -> String {
+        let name = self.word.name();
+        if self.why.is_empty() { name.to_owned() } else { format!("{name}: {}", self.why) }
+    }
+
+    /// Reads what a home printed of a case.
+    fn read(text: &str) -> Option<Self> {
+        let (name, why) = text.split_once(": ").unwrap_or((text, ""));
+        let (word, _) = Word::ALL.into_iter().find(|(_, n)| *n == name)?;
+        Some(Self { word, why: why.to_owned() })
+    }
+}
+
+impl From<Verdict> for Cell {
+    fn from(verdict: Verdict) -> Self {
+        let (word, why) = match verdict {
+            Verdict::Pass => (Word::Pass, String::new()),
+            Verdict::Unsupported(what) => (Word::Unsupported, what.to_owned()),
+            Verdict::Fail(why) => (Word::Failed, why),
+        };
+        Self { word, why }
+    }
 }
 
 impl Column {
+    /// Reads the lines `case NAME: VERDICT` of another home: each case of the suite exactly once.
+    pub fn read(name: &str, text: &str) -> Result<Self> {
+        let mut cells = Vec::new();
+        for line in text.lines() {
+            let Some((case, ended)) = line.strip_prefix("case ").and_then(|rest| rest.split_once(": ")) else {
+                continue;
+            };
+            let cell = Cell::read(ended).with_context(|| format!("{line}: no verdict"))?;
+            cells.push((case.to_owned(), cell));
+        }
+        let rows = rows();
+        for (case, _) in &cells {
+            let told = cells.iter().filter(|(name, _)| name == case).count();
+            if told != 1 || !rows.iter().any(|row| row.name == case) {
+                bail!("{case}: told {told} times of a suite that has it or not");
+            }
+        }
+        if let Some(row) = rows.iter().find(|row| !cells.iter().any(|(case, _)| case == row.name)) {
+            bail!("nothing is told of {}", row.name);
+        }
+        Ok(Self { name: name.to_owned(), cells })
+    }
+
     /// Passes, what is unsupported, failures.
     pub fn counts(&self) -> [usize; 3] {
-        let count = |f: fn(&Verdict) -> bool| self.rows.iter().filter(|r| f(&r.verdict)).count();
-        [
-            count(|v| *v == Verdict::Pass),
-            count(|v| matches!(v, Verdict::Unsupported(_))),
-            count(|v| matches!(v, Verdict::Fail(_))),
-        ]
+        Word::ALL.map(|(word, _)| self.cells.iter().filter(|(_, cell)| cell.word == word).count())
+    }
+
+    fn cell(&self, case: &str) -> Option<&Cell> {
+        self.cells.iter().find(|(name, _)| name == case).map(|(_, cell)| cell)
     }
 }
 
-/// The word in a cell, and what explains it.
-fn words(verdict: &Verdict) -> (&'static str, &str) {
-    match verdict {
-        Verdict::Pass => ("pass", ""),
-        Verdict::Unsupported(what) => ("unsupported", what),
-        Verdict::Fail(why) => ("FAIL", why),
-    }
+/// A case of the suite.
+struct Row {
+    object: &'static str,
+    name: &'static str,
+    source: &'static str,
+    says: &'static str,
+}
+
+/// The cases are the same for each device.
+fn rows() -> Vec<Row> {
+    let all = suite::table::<Loopback>().into_iter();
+    let row =
+        |object, case: suite::Case<Loopback>| Row { object, name: case.name, source: case.source, says: case.says };
+    all.flat_map(|(object, cases)| cases.into_iter().map(move |case| row(object, case))).collect()
 }
 
 /// What Markdown's tables and HTML would take for their own.
@@ -71,10 +146,12 @@ impl Report {
         self.columns.iter().map(Column::counts).fold([0; 3], |a, b| [a[0] + b[0], a[1] + b[1], a[2] + b[2]])
     }
 
-    /// Each case with its cells.
-    fn rows(&self) -> impl Iterator<Item = (&Row, Vec<&Verdict>)> {
-        let first = self.columns.first().map_or(&[][..], |c| &c.rows);
-        first.iter().enumerate().map(|(n, row)| (row, self.columns.iter().map(|c| &c.rows[n].verdict).collect()))
+    /// Each case that was run, with its cells.
+    fn rows(&self) -> impl Iterator<Item = (Row, Vec<&Cell>)> {
+        rows().into_iter().filter_map(|row| {
+            let cells = self.columns.iter().map(|column| column.cell(row.name)).collect::<Option<_>>()?;
+            Some((row, cells))
+        })
     }
 
     /// As a page of the documentation.
@@ -82,10 +159,12 @@ impl Report {
         let mut out = String::from(
             "# Conformance\n\n\
              What each verb must do, by the libibverbs manual pages, the IBA, and faults seen in the field; and how \
-             each driver does on each home. Written by `cargo run --release --bin conformance -- --markdown \
-             docs/conformance.md`; do not edit.\n\n\
+             each driver does on each home. `cargo xtask test conformance-page` runs the suite on all of them, writes \
+             this table and compares; do not edit.\n\n\
              *pass*: the case holds. *unsupported*: the device cannot, and says so by a named error before it does \
-             anything. The cases are the functions of the same names under `tests/conformance/src/suite/`.\n",
+             anything. The cases are the functions of the same names under `tests/conformance/src/suite/`, the same \
+             source on each home: *process* (modelled cards, virtual clock), *image* (bare metal, under QEMU with \
+             modelled cards), *VFIO* (a Linux guest, behind its IOMMU).\n",
         );
         let names: Vec<_> = self.columns.iter().map(|c| c.name.as_str()).collect();
         out.push_str("\n| | pass | unsupported | failed |\n|---|--:|--:|--:|\n");
@@ -102,11 +181,8 @@ impl Report {
                 out.push_str("|\n");
             }
             _ = write!(out, "| `{}` | {} | {} |", row.name, escape(row.says), escape(row.source));
-            for verdict in cells {
-                match words(verdict) {
-                    (word, "") => _ = write!(out, " {word} |"),
-                    (word, why) => _ = write!(out, " {word}: {} |", escape(why)),
-                }
+            for cell in cells {
+                _ = write!(out, " {} |", escape(&cell.text()));
             }
             out.push('\n');
         }
@@ -117,41 +193,35 @@ impl Report {
     pub fn json(&self) -> String {
         let mut cases = Vec::new();
         for (row, cells) in self.rows() {
-            let results: Vec<_> = self
-                .columns
-                .iter()
-                .zip(cells)
-                .map(|(column, verdict)| {
-                    let (word, why) = words(verdict);
-                    let (name, word, why) = (quote(&column.name), quote(&word.to_lowercase()), quote(why));
-                    format!("{{\"on\": {name}, \"verdict\": {word}, \"why\": {why}}}")
-                })
-                .collect();
+            let results = self.columns.iter().zip(cells).map(|(column, cell)| {
+                let (name, word, why) = (quote(&column.name), quote(cell.word.name()), quote(&cell.why));
+                format!("{{\"on\": {name}, \"verdict\": {word}, \"why\": {why}}}")
+            });
             cases.push(format!(
                 "  {{\"object\": {}, \"case\": {}, \"source\": {}, \"says\": {}, \"results\": [{}]}}",
                 quote(row.object),
                 quote(row.name),
                 quote(row.source),
                 quote(row.says),
-                results.join(", ")
+                results.collect::<Vec<_>>().join(", ")
             ));
         }
         format!("[\n{}\n]\n", cases.join(",\n"))
     }
 
-    /// As a page that needs nothing else: filters by text and by verdict.
+    /// As a page that needs nothing else: filters by object, home, verdict and text.
     pub fn html(&self) -> String {
         let mut head = String::from("<tr><th>object<th>case<th>says<th>source");
         for column in &self.columns {
-            _ = write!(head, "<th>{}", escape(&column.name));
+            _ = write!(head, "<th class=\"home\">{}", escape(&column.name));
         }
         let mut body = String::new();
         for (row, cells) in self.rows() {
             let (object, says, source) = (escape(row.object), escape(row.says), escape(row.source));
-            _ = write!(body, "<tr><td>{object}<td><code>{}</code><td>{says}<td>{source}", row.name);
-            for verdict in cells {
-                let (word, why) = words(verdict);
-                _ = write!(body, "<td class=\"{}\" title=\"{}\">{word}", word.to_lowercase(), escape(why));
+            _ = write!(body, "<tr id=\"{0}\"><td>{object}<td><code>{0}</code><td>{says}<td>{source}", row.name);
+            for cell in cells {
+                let word = cell.word.name();
+                _ = write!(body, "<td class=\"{}\" title=\"{}\">{word}", word.to_lowercase(), escape(&cell.why));
             }
             body.push('\n');
         }
