@@ -89,6 +89,12 @@ pub(super) fn cases<D: Device>() -> Vec<Case<D>> {
             resize_in_traffic
         ),
         may(
+            "cq_resize_within_its_size",
+            "ibv_resize_cq",
+            "a size between the unpolled entries and the present size is taken, and at least that is there",
+            resize_within,
+        ),
+        may(
             "case_04_shrinking_below_the_unpolled",
             "report 4",
             "6 of 7 unpolled: 1 is refused, 64 succeeds, the 6 and 6 more come in order",
@@ -306,6 +312,20 @@ fn resize_in_traffic<D: Device>(lab: &mut Lab<D>) -> Outcome {
     }
     let rest = lab.poll(&mut a.send_cq, (posted - seen) as usize)?;
     ensure_eq!(ids(&rest), (seen..posted).collect::<Vec<_>>(), "the rest");
+    lab.nothing(&mut a.send_cq)
+}
+
+fn resize_within<D: Device>(lab: &mut Lab<D>) -> Outcome {
+    let [mut a, b] = lab.pair(&Setup::of(QpType::Rc).cq(63))?;
+    for id in 0..3 {
+        a.signaled(id, b.write_here(0), 0..8)?;
+    }
+    lab.settle();
+    for entries in [63, 40, 7, 3] {
+        a.send_cq.resize(entries)?;
+        ensure!(a.send_cq.capacity() >= entries, "{entries} asked for, {} there", a.send_cq.capacity());
+    }
+    ensure_eq!(ids(&lab.poll(&mut a.send_cq, 3)?), [0, 1, 2], "the entries");
     lab.nothing(&mut a.send_cq)
 }
 

@@ -30,8 +30,10 @@ macro_rules! ensure_eq {
 
 mod ah;
 mod cq;
+mod cq_events;
 mod device;
 mod events;
+mod flags;
 pub mod lab;
 mod modify;
 mod mr;
@@ -43,6 +45,7 @@ mod qp;
 mod raw;
 mod requests;
 mod srq;
+mod srq_messages;
 mod xrc;
 
 pub use lab::Lab;
@@ -152,27 +155,36 @@ const fn may<D: Device>(
     Case { name, source, says, optional: true, provokes: None, run }
 }
 
-/// The table: objects, and their cases.
+/// The table: objects, and their cases. A file of cases is a line here.
 pub fn table<D: Device>() -> Vec<(&'static str, Vec<Case<D>>)> {
-    let mut cqs = cq::cases();
-    cqs.extend(poll::cases());
-    cqs.extend(notify::cases());
-    let mut qps = qp::cases();
-    qps.extend(modify::cases());
-    qps.extend(post::cases());
-    qps.extend(requests::cases());
-    alloc::vec![
+    let files = [
         ("device", device::cases()),
-        ("CQ", cqs),
+        ("CQ", cq::cases()),
+        ("CQ", poll::cases()),
+        ("CQ", notify::cases()),
+        ("CQ", cq_events::cases()),
         ("SRQ", srq::cases()),
-        ("QP", qps),
+        ("SRQ", srq_messages::cases()),
+        ("QP", qp::cases()),
+        ("QP", modify::cases()),
+        ("QP", post::cases()),
+        ("QP", requests::cases()),
+        ("QP", flags::cases()),
         ("XRC", xrc::cases()),
         ("multicast", multicast::cases()),
         ("raw packets", raw::cases()),
         ("MR", mr::cases()),
         ("address", ah::cases()),
         ("events", events::cases()),
-    ]
+    ];
+    let mut table: Vec<(&'static str, Vec<Case<D>>)> = Vec::new();
+    for (object, cases) in files {
+        match table.last_mut() {
+            Some((last, all)) if *last == object => all.extend(cases),
+            _ => table.push((object, cases)),
+        }
+    }
+    table
 }
 
 /// What the suite runs on.
