@@ -404,7 +404,8 @@ pub struct Model {
 }
 
 impl Model {
-    fn start(workspace: &Workspace, shell: &Shell, options: &Options, folder: &Path) -> Result<Self> {
+    /// Starts a model for the guests of the options.
+    pub fn start(workspace: &Workspace, shell: &Shell, options: &Options, folder: &Path) -> Result<Self> {
         let mut arguments = options.model_arguments.clone();
         let mut guests = options.guests;
         if options.wire {

@@ -1,5 +1,6 @@
-//! Images and a Linux guest on one fabric, each with a modelled HCA: an image plays a ping-pong with a program of the
-//! guest, one after the other. Both talk over their serial lines; what either prints behind `> ` is carried over.
+//! Images and a Linux guest on one fabric: an image plays a ping-pong with a program of the guest, one after the other.
+//! The images have a modelled HCA; the guest too, or, with a wire, a network interface on the same Ethernet. Both talk
+//! over their serial lines; what either prints behind `> ` is carried over.
 //!
 //! The guest asks for the image of its next case by a line `image: N`, and tells a case's status by `case: STATUS`.
 
@@ -47,9 +48,12 @@ pub fn run(workspace: &Workspace, shell: &Shell, linux: &linux::Options, images:
     let kernels = images.iter().map(build).collect::<Result<Vec<PathBuf>>>()?;
     let qemu = tools::qemu(workspace, shell)?;
     let folder = RunFolder::new()?;
-    let model = Model::serve(workspace, shell, linux.link, (2, 1), &linux.model_arguments, &folder.0)?;
+    let model = Model::start(workspace, shell, &linux::Options { guests: 2, ..linux.clone() }, &folder.0)?;
+    // On a wire it is the second one that has no card, and the model serves one card only.
+    let (place, cards, card) =
+        if linux.wire { (2, &[][..], model.sockets_of(1)) } else { (1, model.sockets_of(1), model.sockets_of(2)) };
     let (sender, lines) = mpsc::channel();
-    let command = linux::machine(&qemu, &guest, linux, 1, model.sockets_of(1), &folder.0)?;
+    let command = linux::machine(&qemu, &guest, linux, place, cards, &folder.0)?;
     let mut guest = Machine::start(shell, command, LINUX, &sender)?;
 
     // The image that runs; and the case that the guest is at, whose image waits while the one before still ends.
@@ -62,7 +66,7 @@ pub fn run(workspace: &Workspace, shell: &Shell, linux: &linux::Options, images:
     while !(over && running.is_none()) {
         if waiting && running.is_none() {
             let options = images.get(at).context("the guest asks for an image that there is none of")?;
-            let mut command = qemu::machine(&qemu, options, model.sockets_of(2))?;
+            let mut command = qemu::machine(&qemu, options, card)?;
             command.arg("-kernel").arg(&kernels[at]).arg("-append").arg(options.arguments.join(" "));
             running = Some(Machine::start(shell, command, LINUX + 1 + at, &sender)?);
             waiting = false;
@@ -87,7 +91,7 @@ pub fn run(workspace: &Workspace, shell: &Shell, linux: &linux::Options, images:
                 }
                 continue;
             }
-            (Said::End, _) => bail!("the guest ended before its command\n{}", linux::consoles(&folder.0, 1)),
+            (Said::End, _) => bail!("the guest ended before its command\n{}", linux::consoles(&folder.0, place)),
         };
         shell.note(&format!("{number}| {line}"));
         if let Some(said) = line.strip_prefix(RELAYED) {

@@ -73,6 +73,7 @@ const GROUPS: &[Group] = &[
     ("image-boot-time", Qemu, image::boot_time),
     ("image-linux", Qemu, image::linux),
     ("conformance-image", Qemu, conformance::image),
+    ("image-rxe", Qemu, image::rxe),
     ("linux-boot", Qemu, linux::boot),
     ("linux-ib-6.1", Qemu, linux::ib_old_kernel),
     ("linux-ib", Qemu, linux::ib),

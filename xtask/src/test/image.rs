@@ -290,22 +290,49 @@ const MIXED: &[Mixed] = &[
 /// What the guest's command is.
 const ROLES: [&str; 2] = ["server", "client"];
 
+/// What the ping-pongs of the guest play on.
+struct Peer {
+    name: &'static str,
+    /// Its name, as rdma-core has it.
+    device: &'static str,
+    /// Sets `$NETDEV`, on Ethernet, to its network interface.
+    prepare: &'static str,
+    options: linux::Options,
+}
+
+impl Peer {
+    /// Linux's driver on another modelled card. The images have the model's second one.
+    fn card(link: Link) -> Self {
+        let prepare = "IMAGE=1; NETDEV=$(ls /sys/class/infiniband/mlx5_0/device/net 2>/dev/null)";
+        let name = if link == Link::Ib { "mlx5_ib over InfiniBand" } else { "mlx5_ib over RoCE" };
+        Self { name, device: "mlx5_0", prepare, options: linux::Options { link, ..linux::Options::default() } }
+    }
+
+    /// Linux's RoCE in software, on a network interface that a wire joins to the images' card.
+    fn rxe() -> Self {
+        let prepare = "IMAGE=0; NETDEV=$(grep -l 52:54:00:00:03:02 /sys/class/net/*/address | cut -d/ -f5)
+            rdma link add rxe0 type rxe netdev $NETDEV";
+        let modules = Some("rdma_rxe ib_uverbs".into());
+        let options = linux::Options { link: Link::Roce, wire: true, modules, ..linux::Options::default() };
+        Self { name: "rdma_rxe", device: "rxe0", prepare, options }
+    }
+}
+
 /// Waits for the port. On Ethernet, finds the RoCE v2 GID of the MAC, and makes the image a permanent neighbour: nobody
-/// answers for it. Its card is the model's second one, whose MAC ends with 1.
+/// answers for it. Its card's MAC ends with its number in the model. Nor would anybody object to the guest's address.
 const PREPARE: &str = r#"
-for link in /sys/class/net/*; do
-  case $(readlink -f $link/device/driver) in
-  */mlx5_core)
-    ip link set ${link##*/} up
-    ip neighbour add fe80::c9ff:fe00:1 lladdr 02:00:c9:00:00:01 dev ${link##*/} nud permanent
-    ;;
-  esac
-done
-until ibv_devinfo | grep -q PORT_ACTIVE; do sleep 0.1; done
+if [ -n "$NETDEV" ]; then
+  echo 0 >/proc/sys/net/ipv6/conf/$NETDEV/accept_dad
+  ip link set $NETDEV up
+  ip neighbour add fe80::c9ff:fe00:$IMAGE lladdr 02:00:c9:00:00:0$IMAGE dev $NETDEV nud permanent
+fi
+until ibv_devinfo -d $DEVICE | grep -q PORT_ACTIVE; do sleep 0.1; done
 GID=
-for i in $(seq 0 15); do
-  grep -qs "RoCE v2" /sys/class/infiniband/mlx5_0/ports/1/gid_attrs/types/$i || continue
-  grep -q ^fe80 /sys/class/infiniband/mlx5_0/ports/1/gids/$i && GID="-g $i" && break
+until [ -z "$NETDEV" ] || [ -n "$GID" ]; do
+  for i in $(seq 0 15); do
+    grep -qs "RoCE v2" /sys/class/infiniband/$DEVICE/ports/1/gid_attrs/types/$i || continue
+    grep -q ^fe80 /sys/class/infiniband/$DEVICE/ports/1/gids/$i && GID="-g $i" && break
+  done
 done
 "#;
 
@@ -313,31 +340,35 @@ done
 pub fn linux(bench: &Bench) -> Result<Tally> {
     let mut tally = Tally::default();
     for link in [Link::Ib, Link::Roce] {
-        tally.add(mixed(bench, link).with_context(|| format!("{link:?}"))?);
+        tally.add(mixed(bench, Peer::card(link)).with_context(|| format!("{link:?}"))?);
     }
     Ok(tally)
 }
 
-fn mixed(bench: &Bench, link: Link) -> Result<Tally> {
-    // Both ends spin, each on a processor of its own if there are as many.
+/// Our images against rdma-core's ping-pongs on Linux's RoCE in software, in both roles.
+pub fn rxe(bench: &Bench) -> Result<Tally> {
+    mixed(bench, Peer::rxe())
+}
+
+fn mixed(bench: &Bench, peer: Peer) -> Result<Tally> {
     const N: u32 = 20;
-    let (mut script, mut images, mut names) = (PREPARE.to_owned(), vec![], vec![]);
+    let Peer { name: peer, device, prepare, options } = peer;
+    let (mut script, mut images, mut names) = (format!("DEVICE={device}; {prepare}\n{PREPARE}"), vec![], vec![]);
     for ((image, program, lines, sent), role) in MIXED.iter().flat_map(|row| ROLES.map(|role| (row, role))) {
         script += &format!(
-            "echo image: {}; timeout 120 python3 serial_relay.py {role} {lines} {sent} {program} -d mlx5_0 -n {N} $GID; echo case: $?\n",
+            "echo image: {}; timeout 120 python3 serial_relay.py {role} {lines} {sent} {program} -d {device} -n {N} $GID; echo case: $?\n",
             images.len()
         );
         let size = if program.contains("-s 1024") { "-s 1024" } else { "" };
-        let peer = if role == "server" { "peer" } else { "" };
-        let arguments = format!("-n {N} {size} {peer}").split_whitespace().map(String::from).collect();
+        let is_client = if role == "server" { "peer" } else { "" };
+        let arguments = format!("-n {N} {size} {is_client}").split_whitespace().map(String::from).collect();
         images.push(Options { arguments, ..Options::of(&[image]) });
-        names.push(format!("{image} against {program} as {role} over {link:?}"));
+        names.push(format!("{image} against {program} as {role} on {peer}"));
     }
     let linux = linux::Options {
-        link,
         copies: vec![bench.workspace.root.join("tests/linux/serial_relay.py")],
         command: vec![script],
-        ..linux::Options::default()
+        ..options
     };
     let outcome = mixed::run(bench.workspace, &bench.shell, &linux, &images)?;
     let mut tally = Tally::default();
@@ -354,17 +385,11 @@ fn mixed(bench: &Bench, link: Link) -> Result<Tally> {
     tally.count(if all {
         Ok(())
     } else {
-        Err(anyhow!(
-            "{link:?}: the model ended with {}\n{}\nLinux:\n{}",
-            outcome.model.0,
-            outcome.model.1,
-            outcome.linux
-        ))
+        Err(anyhow!("{peer}: the model ended with {}\n{}\nLinux:\n{}", outcome.model.0, outcome.model.1, outcome.linux))
     });
     Ok(tally)
 }
 
-/// How much sooner than Linux an image has to have sent its first message.
 /// From QEMU's start until a ping-pong of one message is through: two images, against two Linux guests.
 pub fn boot_time(bench: &Bench) -> Result<Tally> {
     let arguments = ["-n", "1"].map(String::from).into();
