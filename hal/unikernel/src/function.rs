@@ -117,7 +117,7 @@ impl Function {
     }
 
     fn map_bar(&self, range: Range, kind: Kind) -> Result<NonNull<u8>, HalError> {
-        let mapped = self.machine.map_registers(range, kind);
+        let mapped = self.machine.map(range, kind);
         mapped.map_err(|_| HalError::Unsupported("a BAR at an address that cannot be mapped"))
     }
 }

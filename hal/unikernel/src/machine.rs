@@ -217,7 +217,13 @@ impl Machine {
         &self.config
     }
 
-    pub(crate) fn map_registers(&self, range: Range, kind: Kind) -> Result<NonNull<u8>, MapError> {
+    /// Maps registers at their own address, uncached, for good: those of a function that is driven by other means than
+    /// [`Function`].
+    pub fn map_registers(&self, range: Range) -> Result<NonNull<u8>, MapError> {
+        self.map(range, Kind::Registers)
+    }
+
+    pub(crate) fn map(&self, range: Range, kind: Kind) -> Result<NonNull<u8>, MapError> {
         self.paging.map(&self.pool, range, kind)
     }
 

@@ -17,6 +17,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("tests/model-*", &["core", "hal", "hal/harness", "drivers/*-prm"]),
     ("tests/loopback", &["core", "hal"]),
     ("tests/*", &["core", "hal", "hal/*", "drivers/*", "tests/*"]),
+    ("examples/*", &["core", "hal", "hal/*", "drivers/*", "examples"]),
     ("examples", &["core", "hal", "hal/*", "drivers/*", "tests/*"]),
     ("xtask", &[]),
 ];

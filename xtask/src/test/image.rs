@@ -312,7 +312,7 @@ impl Peer {
     fn rxe() -> Self {
         let prepare = "IMAGE=0; NETDEV=$(grep -l 52:54:00:00:03:02 /sys/class/net/*/address | cut -d/ -f5)
             rdma link add rxe0 type rxe netdev $NETDEV";
-        let modules = Some("rdma_rxe ib_uverbs".into());
+        let modules = Some("virtio_net rdma_rxe ib_uverbs".into());
         let options = linux::Options { link: Link::Roce, wire: true, modules, ..linux::Options::default() };
         Self { name: "rdma_rxe", device: "rxe0", prepare, options }
     }
@@ -429,5 +429,57 @@ pub fn boot_time(bench: &Bench) -> Result<Tally> {
 fn note_first(line: &str, first: &mut Option<Instant>) {
     if line.starts_with("1 iters in ") {
         first.get_or_insert_with(Instant::now);
+    }
+}
+
+const GUIDE: &str = "docs/link-it-into-your-unikernel.md";
+
+/// What the guide shows is the code of the example, letter for letter.
+pub fn guide(bench: &Bench) -> Result<Tally> {
+    let read = |name: &str| fs::read_to_string(bench.workspace.root.join(name)).with_context(|| name.to_owned());
+    let folder = "examples/unikernel-guest/src";
+    let code = [read(&format!("{folder}/hal.rs"))?, read(&format!("{folder}/bin/img_guest.rs"))?].concat();
+    let guide = read(GUIDE)?;
+    let mut tally = Tally::default();
+    for quote in quotes(&guide) {
+        tally.count(if code.contains(quote) { Ok(()) } else { Err(anyhow!("{GUIDE}: the example has no\n{quote}")) });
+    }
+    Ok(tally)
+}
+
+/// The Rust code of a page.
+fn quotes(page: &str) -> impl Iterator<Item = &str> {
+    page.split("```rust\n").skip(1).filter_map(|rest| Some(rest.split_once("```")?.0))
+}
+
+/// The HAL of the guide keeps the promises, on a device that copies and on an HCA, and carries a ping-pong.
+pub fn guest(bench: &Bench) -> Result<Tally> {
+    let mut tally = Tally::default();
+    let edu = Options { no_hca: true, devices: vec![COPIES.into()], ..Options::of(&["img_guest"]) };
+    tally.count(guest_says(bench, &edu, "ok      a device without bus mastering is silent").context(COPIES));
+    for debug in [false, true] {
+        let arguments = ["-c", "-n", "200"].map(String::from).into();
+        let hcas = Options { debug, arguments, ..Options::of(&["img_guest", "img_rc_pingpong"]) };
+        tally.count(guest_says(bench, &hcas, "200 iters in ").with_context(|| format!("ping-pong, debug {debug}")));
+    }
+    Ok(tally)
+}
+
+fn guest_says(bench: &Bench, options: &Options, says: &str) -> Result<()> {
+    let outcome = run(bench, options)?;
+    outcome.check()?;
+    let text = &outcome.output[0];
+    ensure!(text.contains("\n0 broken\n") && text.contains(says), "{says:?} was expected:\n{}", outcome.said());
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::quotes;
+
+    #[test]
+    fn quotes_are_the_rust_blocks() {
+        let page = "# A\n```rust\nfn a() {}\n```\n```text\n$ b\n```\n```rust\nfn c() {}\n```\n";
+        assert!(quotes(page).eq(["fn a() {}\n", "fn c() {}\n"]));
     }
 }
