@@ -8,8 +8,19 @@ fn guid(f: &mut dyn fmt::Write, name: &str, g: [u8; 8]) -> fmt::Result {
     writeln!(f, "\t{name}:\t\t\t{:04x}:{:04x}:{:04x}:{:04x}", w(0), w(2), w(4), w(6))
 }
 
-/// Prints a device in the form of ibv_devinfo; with `verbose` also its limits and tables.
-pub fn print<D: Device>(out: &mut dyn fmt::Write, name: &str, device: &D, verbose: bool) -> Result<(), Failure> {
+/// Prints a device and one port of it, or for port 0 all, in the form of ibv_devinfo; with `verbose` also limits and
+/// tables.
+pub fn print<D: Device>(
+    out: &mut dyn fmt::Write,
+    name: &str,
+    device: &D,
+    wanted: PortNum,
+    verbose: bool,
+) -> Result<(), Failure> {
+    if wanted.0 > 0 {
+        // That there is no such port is told before anything is printed.
+        device.query_port(wanted)?;
+    }
     let a = device.attributes();
     writeln!(out, "hca_id:\t{name}")?;
     writeln!(out, "\ttransport:\t\t\tInfiniBand (0)")?;
@@ -24,7 +35,7 @@ pub fn print<D: Device>(out: &mut dyn fmt::Write, name: &str, device: &D, verbos
     if verbose {
         limits(out, &a)?;
     }
-    for n in 1..=a.phys_port_cnt {
+    for n in (1..=a.phys_port_cnt).filter(|n| wanted.0 == 0 || wanted.0 == *n) {
         port(out, device, PortNum(n), verbose)?;
     }
     writeln!(out)?;

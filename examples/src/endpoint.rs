@@ -71,6 +71,8 @@ pub enum Failure {
     TooLong(u32),
     /// The entry of the GID table that was named is empty.
     EmptyGid(u8),
+    /// An option that only Ethernet has.
+    NotEthernet(&'static str),
     /// Ethernet needs a GID and the table has none.
     NoGid,
     /// The device told of an error.
@@ -99,6 +101,7 @@ impl fmt::Display for Failure {
             Self::AboveMtu(mtu) => write!(f, "Requested size larger than port MTU ({})", mtu.bytes()),
             Self::TooLong(max) => write!(f, "a message has at most {max} bytes"),
             Self::EmptyGid(index) => write!(f, "entry {index} of the GID table is empty"),
+            Self::NotEthernet(option) => write!(f, "{option} is for Ethernet, the port is InfiniBand"),
             Self::NoGid => f.write_str("the port is Ethernet and its GID table is empty (set one with --ip)"),
             Self::Event(event) => write!(f, "the device says: {event}"),
             Self::NoMemory(bytes) => write!(f, "no memory for {bytes} bytes of buffers"),
@@ -226,6 +229,9 @@ impl<D: Device, M: Memory> Endpoint<D, M> {
             return Err(Failure::AboveMtu(port.active_mtu));
         }
         let ethernet = port.link_layer == LinkLayer::Ethernet;
+        if let (false, Some(option)) = (ethernet, o.ip.map(|_| "--ip").or(o.dmac.map(|_| "--dmac"))) {
+            return Err(Failure::NotEthernet(option));
+        }
         let gid_index = match o.gid_index {
             None if ethernet => Some(default_gid(&device, o, port.gid_tbl_len).ok_or(Failure::NoGid)?),
             given => given,

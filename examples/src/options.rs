@@ -1,5 +1,6 @@
 //! The command line: flags and defaults of the ibv_ tools of the same name, and a few of our own.
 
+use crate::endpoint::MAX_QP;
 use bareverbs::{Mac, Mtu, PortNum};
 use core::{fmt, net::Ipv4Addr};
 use getargs::{Opt, Options as Args};
@@ -30,7 +31,48 @@ impl Program {
             Self::Devinfo => "devinfo",
         }
     }
+
+    /// Whether the program has an option of this long name.
+    pub fn has(self, long: &str) -> bool {
+        match long {
+            "help" | "ib-dev" | "ib-port" | "link" => true,
+            "verbose" => self == Self::Devinfo,
+            "num-qp" => self == Self::SrqPingpong,
+            // A datagram is at most what the port's MTU holds, as with ibv_ud_pingpong.
+            "mtu" => !matches!(self, Self::UdPingpong | Self::Devinfo),
+            _ => self != Self::Devinfo,
+        }
+    }
 }
+
+/// The options' letters and long names.
+pub const NAMES: &[(Option<char>, &str)] = &[
+    (Some('p'), "port"),
+    (Some('d'), "ib-dev"),
+    (Some('i'), "ib-port"),
+    (Some('s'), "size"),
+    (Some('m'), "mtu"),
+    (Some('q'), "num-qp"),
+    (Some('r'), "rx-depth"),
+    (Some('n'), "iters"),
+    (Some('l'), "sl"),
+    (Some('e'), "events"),
+    (Some('g'), "gid-idx"),
+    (Some('c'), "chk"),
+    (Some('v'), "verbose"),
+    (None, "link"),
+    (None, "pcap"),
+    (None, "seed"),
+    (None, "threads"),
+    (None, "fault"),
+    (None, "ip"),
+    (None, "dmac"),
+    (None, "json"),
+    (Some('h'), "help"),
+];
+
+/// The faults of the modelled link.
+pub const FAULTS: &[&str] = &["corrupt", "loss", "duplicate", "reorder", "delay"];
 
 /// The link that modelled devices are joined by.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -53,7 +95,7 @@ pub struct Options<'a> {
     pub tcp_port: u16,
     /// Device; `None` for modelled ones.
     pub device: Option<&'a str>,
-    /// Port of the device.
+    /// Port of the device; 0 stands for all of them (devinfo).
     pub ib_port: PortNum,
     /// Bytes a message; `None` for the tool's default, see [`Options::size`].
     pub size: Option<usize>,
@@ -102,9 +144,9 @@ pub enum UsageError<'a> {
     Option(getargs::Error<&'a str>),
     /// No such option.
     Unknown(Opt<&'a str>),
-    /// The value is not one the option takes.
-    Value(Opt<&'a str>, &'a str),
-    /// More than one host.
+    /// The value is not one the option takes; with those that it does.
+    Value(Opt<&'a str>, &'a str, &'static str),
+    /// An argument too many.
     Extra(&'a str),
 }
 
@@ -113,8 +155,8 @@ impl fmt::Display for UsageError<'_> {
         match self {
             Self::Option(e) => e.fmt(f),
             Self::Unknown(opt) => write!(f, "no such option: {opt}"),
-            Self::Value(opt, v) => write!(f, "{opt} does not take '{v}'"),
-            Self::Extra(v) => write!(f, "one host at most, not also '{v}'"),
+            Self::Value(opt, v, takes) => write!(f, "{opt} does not take '{v}', but {takes}"),
+            Self::Extra(v) => write!(f, "one argument too many: '{v}'"),
         }
     }
 }
@@ -129,7 +171,7 @@ impl<'a> Options<'a> {
             host: None,
             tcp_port: 18515,
             device: None,
-            ib_port: PortNum(1),
+            ib_port: PortNum(if program == Program::Devinfo { 0 } else { 1 }),
             size: None,
             mtu: Mtu::B1024,
             num_qp: if program == Program::SrqPingpong { 16 } else { 1 },
@@ -184,74 +226,84 @@ impl<'a> Options<'a> {
         opt: Opt<&'a str>,
         args: &mut Args<&'a str, impl Iterator<Item = &'a str>>,
     ) -> Result<(), UsageError<'a>> {
-        use Opt::{Long, Short};
-        let mut value = || args.value().map_err(UsageError::Option);
-        let number = |v: &'a str| parse_number(v).ok_or(UsageError::Value(opt, v));
-        match opt {
-            Short('h') | Long("help") => self.help = true,
-            Short('v') | Long("verbose") => self.verbose = true,
-            Short('e') | Long("events") => self.events = true,
-            Short('c') | Long("chk") => self.check = true,
-            Long("threads") => self.threads = true,
-            Long("json") => self.json = true,
-            Short('p') | Long("port") => {
-                let v = value()?;
-                self.tcp_port = v.parse().map_err(|_| UsageError::Value(opt, v))?;
+        let named = |(short, long): &&(Option<char>, &str)| match opt {
+            Opt::Short(c) => *short == Some(c),
+            Opt::Long(l) => *long == l,
+        };
+        let name = NAMES.iter().find(named).map(|(_, long)| *long).filter(|long| self.program.has(long));
+        let name = name.ok_or(UsageError::Unknown(opt))?;
+        match name {
+            "help" => self.help = true,
+            "verbose" => self.verbose = true,
+            "events" => self.events = true,
+            "chk" => self.check = true,
+            "threads" => self.threads = true,
+            "json" => self.json = true,
+            _ => {
+                let v = args.value().map_err(UsageError::Option)?;
+                self.value(name, v).map_err(|takes| UsageError::Value(opt, v, takes))?;
             }
-            Short('d') | Long("ib-dev") | Long("device") => self.device = Some(value()?),
-            Short('i') | Long("ib-port") => {
-                let v = value()?;
-                self.ib_port = PortNum(v.parse().map_err(|_| UsageError::Value(opt, v))?);
-            }
-            Short('s') | Long("size") => self.size = Some(number(value()?)? as usize),
-            Short('m') | Long("mtu") => {
-                let v = value()?;
-                self.mtu = number(v)
-                    .ok()
-                    .and_then(|n| Mtu::from_bytes(u32::try_from(n).ok()?))
-                    .ok_or(UsageError::Value(opt, v))?;
-            }
-            Short('q') | Long("num-qp") if self.program == Program::SrqPingpong => {
-                let v = value()?;
-                self.num_qp = number(v)? as usize;
-                if self.num_qp == 0 || self.num_qp > crate::endpoint::MAX_QP {
-                    return Err(UsageError::Value(opt, v));
-                }
-            }
-            Short('r') | Long("rx-depth") => {
-                let v = value()?;
-                self.rx_depth = v.parse().ok().filter(|n| *n > 0).ok_or(UsageError::Value(opt, v))?;
-            }
-            Short('n') | Long("iters") => self.iters = number(value()?)?,
-            Short('l') | Long("sl") => {
-                let v = value()?;
-                self.sl = v.parse().ok().filter(|n| *n < 16).ok_or(UsageError::Value(opt, v))?;
-            }
-            Short('g') | Long("gid-idx") => {
-                let v = value()?;
-                self.gid_index = Some(v.parse().map_err(|_| UsageError::Value(opt, v))?);
-            }
-            Long("link") => {
-                self.link = match value()? {
-                    "ib" => Link::Ib,
-                    "roce" => Link::Roce,
-                    v => return Err(UsageError::Value(opt, v)),
-                };
-            }
-            Long("pcap") => self.pcap = Some(value()?),
-            Long("seed") => self.seed = Some(number(value()?)?),
-            Long("fault") => self.fault = Some(value()?),
-            Long("ip") => {
-                let v = value()?;
-                self.ip = Some(v.parse().map_err(|_| UsageError::Value(opt, v))?);
-            }
-            Long("dmac") => {
-                let v = value()?;
-                self.dmac = Some(parse_mac(v).ok_or(UsageError::Value(opt, v))?);
-            }
-            _ => return Err(UsageError::Unknown(opt)),
         }
         Ok(())
+    }
+
+    /// Takes the value of an option, or says what it takes.
+    fn value(&mut self, name: &str, v: &'a str) -> Result<(), &'static str> {
+        let number = || parse_number(v).ok_or("a number, decimal or hexadecimal behind 0x");
+        let up_to = |max: u64| number().ok().filter(|n| *n <= max);
+        match name {
+            "port" => {
+                let port = up_to(u16::MAX.into()).filter(|n| *n > 0).ok_or("a TCP port from 1 to 65535")?;
+                self.tcp_port = port as u16;
+            }
+            "ib-dev" => self.device = Some(v),
+            "ib-port" => {
+                let port = up_to(u8::MAX.into()).filter(|n| *n > 0).ok_or("a port from 1 to 255")?;
+                self.ib_port = PortNum(port as u8);
+            }
+            "size" => self.size = Some(number()? as usize),
+            "mtu" => {
+                let mtu = up_to(u32::MAX.into()).and_then(|n| Mtu::from_bytes(n as u32));
+                self.mtu = mtu.ok_or("256, 512, 1024, 2048 or 4096")?;
+            }
+            "num-qp" => {
+                const { assert!(MAX_QP == 64) };
+                self.num_qp = up_to(MAX_QP as u64).filter(|n| *n > 0).ok_or("1 to 64 QPs")? as usize;
+            }
+            "rx-depth" => {
+                let depth = up_to(u32::MAX.into()).filter(|n| *n > 0).ok_or("a number of receives from 1 on")?;
+                self.rx_depth = depth as u32;
+            }
+            "iters" => self.iters = number()?,
+            "sl" => self.sl = up_to(15).ok_or("a service level from 0 to 15")? as u8,
+            "gid-idx" => self.gid_index = Some(up_to(u8::MAX.into()).ok_or("an index from 0 to 255")? as u8),
+            "link" => {
+                self.link = match v {
+                    "ib" => Link::Ib,
+                    "roce" => Link::Roce,
+                    _ => return Err("ib or roce"),
+                };
+            }
+            "pcap" => self.pcap = Some(v),
+            "seed" => self.seed = Some(number()?),
+            "fault" if FAULTS.contains(&v) => self.fault = Some(v),
+            "fault" => return Err("corrupt, loss, duplicate, reorder or delay"),
+            "ip" => self.ip = Some(v.parse().map_err(|_| "an IPv4 address, as 10.0.0.1")?),
+            "dmac" => self.dmac = Some(parse_mac(v).ok_or("an Ethernet address, as 02:00:c9:00:00:01")?),
+            _ => return Err("nothing"),
+        }
+        Ok(())
+    }
+
+    /// An option of modelled HCAs that was given, by its name: no other home has it.
+    pub fn of_the_model(&self) -> Option<&'static str> {
+        let given = [
+            (self.pcap.is_some(), "--pcap"),
+            (self.fault.is_some(), "--fault"),
+            (self.threads, "--threads"),
+            (self.link == Link::Roce, "--link"),
+        ];
+        given.into_iter().find(|(is_given, _)| *is_given).map(|(_, name)| name)
     }
 }
 
@@ -272,32 +324,6 @@ fn parse_mac(v: &str) -> Option<Mac> {
     parts.next().is_none().then_some(Mac(mac))
 }
 
-/// What `--help` prints behind the program's name.
-pub const USAGE: &str = "\
-  -p, --port=PORT      TCP port of the exchange of addresses (default 18515)
-  -d, --ib-dev=DEV     PCI address of a card on vfio-pci, or 'loopback' (default: two modelled ConnectX HCAs)
-  -i, --ib-port=PORT   port of the device (default 1)
-  -s, --size=SIZE      bytes a message (default 4096; ud 1024, at most the MTU)
-  -m, --mtu=SIZE       path MTU (default 1024)
-  -q, --num-qp=NUM     QPs (srq_pingpong; default 16)
-  -r, --rx-depth=DEP   receives posted at a time (default 500)
-  -n, --iters=ITERS    exchanges (default 1000)
-  -l, --sl=SL          service level (default 0)
-  -e, --events         wait for CQ events (default: poll)
-  -g, --gid-idx=INDEX  local GID index (default: none on InfiniBand, chosen on Ethernet)
-  -c, --chk            compare every byte at both ends on every iteration
-  -v, --verbose        more detail (devinfo)
-      --link=ib|roce   link between the modelled HCAs (default ib)
-      --pcap=FILE      write the frames on the link to FILE
-      --seed=N         virtual clock, and everything else from N
-      --threads        model and ends on threads of their own
-      --fault=NAME     a fault of the modelled link: corrupt, loss, duplicate, reorder, delay
-      --ip=ADDR        own IPv4 address for a RoCE v2 GID
-      --dmac=MAC       Ethernet address of the other end
-      --json           the result as JSON
-  -h, --help           this text
-";
-
 #[cfg(all(test, feature = "std"))]
 mod tests {
     use super::*;
@@ -315,9 +341,43 @@ mod tests {
     }
 
     #[test]
-    fn bad_values_are_named() {
-        for bad in ["-m 1000", "-n x", "-l 16", "-r 0", "-q 0", "--link x", "--dmac 1:2", "a b", "--what", "-n"] {
+    fn bad_values_are_told_with_the_good_ones() {
+        for (bad, takes) in [
+            ("-m 1000", "256, 512, 1024, 2048 or 4096"),
+            ("-n x", "a number"),
+            ("-l 16", "0 to 15"),
+            ("-r 0", "from 1 on"),
+            ("-p 0", "from 1 to 65535"),
+            ("-p 65536", "from 1 to 65535"),
+            ("-i 0", "from 1 to 255"),
+            ("-g 256", "from 0 to 255"),
+            ("--link x", "ib or roce"),
+            ("--fault x", "corrupt, loss, duplicate, reorder or delay"),
+            ("--ip 10.0.0", "an IPv4 address"),
+            ("--dmac 1:2", "an Ethernet address"),
+        ] {
+            let error = parse(bad).unwrap_err().to_string();
+            assert!(error.starts_with(bad.split(' ').next().unwrap()) && error.contains(takes), "{bad}: {error}");
+        }
+        for bad in ["a b", "--what", "-n", "-x"] {
             assert!(parse(bad).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn options_of_other_programs_are_refused() {
+        for (program, bad) in [
+            (Program::RcPingpong, "-q 2"),
+            (Program::RcPingpong, "-v"),
+            (Program::UdPingpong, "-m 1024"),
+            (Program::Devinfo, "--json"),
+            (Program::Devinfo, "-n 1"),
+            (Program::Devinfo, "host"),
+        ] {
+            assert!(Options::parse(program, bad.split(' ')).is_err(), "{} {bad}", program.name());
+        }
+        assert_eq!(Options::parse(Program::Devinfo, "-v -i 2".split(' ')).unwrap().ib_port, PortNum(2));
+        assert_eq!(Options::parse(Program::SrqPingpong, "-q 64".split(' ')).unwrap().num_qp, 64);
+        assert!(Options::parse(Program::SrqPingpong, "-q 65".split(' ')).is_err());
     }
 }

@@ -1,26 +1,44 @@
 //! The tools that look for HCAs on a Linux host: `devices` and `preflight`.
 
-use super::process::Failed;
+use super::process::{Failed, end};
 use bareverbs_hal::PciAddress;
 use bareverbs_mlx5_prm::ids::{self, DeviceId};
 use bareverbs_vfio::{FunctionInfo, Host, functions};
 use std::{env, fmt::Write, process::ExitCode};
 
+const DEVICES: &str = "\
+usage: devices
+lists the ConnectX and BlueField functions of this host: PCI address, id, driver, IOMMU group, name
+";
+
+const PREFLIGHT: &str = "\
+usage: preflight BDF
+tells what stands between a program and the HCA at the PCI address BDF (0000:3b:00.0), and how to clear it
+";
+
+/// What a tool without options was called for: its usage, which goes to standard output on request.
+fn usage(text: &str) -> Option<ExitCode> {
+    let is_asked = |a: String| a == "-h" || a == "--help";
+    env::args().skip(1).any(is_asked).then(|| end(text, ExitCode::SUCCESS))
+}
+
 /// `devices`: exit status 1 if there are none.
 pub fn devices() -> ExitCode {
-    if env::args().len() > 1 {
-        eprintln!("devices takes no arguments: it lists the ConnectX and BlueField functions of this host");
+    if let Some(status) = usage(DEVICES) {
+        return status;
+    }
+    if let Some(extra) = env::args().nth(1) {
+        eprint!("devices: no argument is taken, not '{extra}'\n{DEVICES}");
         return ExitCode::from(2);
     }
     match functions(&Host::default()) {
         Ok(all) => {
             let hcas = hcas(&all);
-            print!("{}", table(&hcas));
             if hcas.is_empty() {
                 eprintln!("devices: none of the {} PCI functions is a ConnectX or BlueField", all.len());
                 return ExitCode::FAILURE;
             }
-            ExitCode::SUCCESS
+            end(&table(&hcas), ExitCode::SUCCESS)
         }
         Err(e) => {
             eprintln!("devices: cannot read the PCI functions in /sys/bus/pci/devices: {e}");
@@ -31,27 +49,28 @@ pub fn devices() -> ExitCode {
 
 /// `preflight BDF`: exit status 1 if something stands in the way.
 pub fn preflight() -> ExitCode {
+    if let Some(status) = usage(PREFLIGHT) {
+        return status;
+    }
     let arguments: Vec<String> = env::args().skip(1).collect();
     let [bdf] = &arguments[..] else {
-        eprintln!("preflight BDF: tells what stands between a program and the HCA at this PCI address");
+        eprint!("preflight: one PCI address is taken, not {} arguments\n{PREFLIGHT}", arguments.len());
         return ExitCode::from(2);
     };
     let address = match bdf.parse() {
         Ok(address) => address,
         Err(e) => {
-            eprintln!("preflight: '{bdf}' is {e}");
+            eprintln!("preflight: '{bdf}' is {e}; `devices` lists the HCAs of this host");
             return ExitCode::from(2);
         }
     };
     let host = Host::default();
     // Who is no HCA gets no advice to take its driver away.
     if let Some(stranger) = bareverbs_vfio::function(&host, address).ok().and_then(|info| stranger(&info)) {
-        println!("{stranger}");
-        return ExitCode::FAILURE;
+        return end(&format!("{stranger}\n"), ExitCode::FAILURE);
     }
     let report = bareverbs_vfio::preflight::preflight(&host, address);
-    print!("{report}");
-    if report.is_clear() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    end(&report.to_string(), if report.is_clear() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// The functions that are HCAs, and what they are.

@@ -11,17 +11,14 @@ use crate::{
 use bareverbs_loopback::{Clock, Net};
 
 pub(crate) fn run(o: &Options<'_>) -> Result<(), Failed> {
-    let ours = o.pcap.is_some() || o.fault.is_some() || o.threads || o.link == crate::options::Link::Roce;
-    if ours {
-        return Err(
-            "the loopback device has no link: --pcap, --fault, --threads and --link roce need a modelled HCA".into()
-        );
+    if let Some(option) = o.of_the_model() {
+        return Err(format!("{option} is for modelled HCAs: the loopback device has no link").into());
     }
     let net = Net::new(if o.seed.is_some() { Clock::Virtual } else { Clock::Wall });
     let devices = [net.open(), net.open()];
     if o.program == Program::Devinfo {
         for (i, device) in devices.iter().enumerate() {
-            devinfo::print(&mut Stdout, &format!("loopback_{i}"), device, o.verbose)?;
+            devinfo::print(&mut Stdout, &format!("loopback_{i}"), device, o.ib_port, o.verbose)?;
         }
         return Ok(());
     }

@@ -18,6 +18,8 @@ mod process;
 mod serial_line;
 #[cfg(feature = "image")]
 pub mod unikernel;
+#[cfg(feature = "std")]
+mod usage;
 #[cfg(all(feature = "vfio", target_os = "linux"))]
 mod vfio;
 

@@ -34,7 +34,7 @@ pub(crate) fn run(o: &Options<'_>) -> Result<(), Failed> {
         Program::Devinfo => {
             for (n, function) in functions.into_iter().enumerate() {
                 let device = open(o, function, n as u8)?;
-                devinfo::print(&mut Stdout, &format!("mlx5_{n}"), &device, o.verbose)?;
+                devinfo::print(&mut Stdout, &format!("mlx5_{n}"), &device, o.ib_port, o.verbose)?;
             }
         }
         _ if o.threads => {
@@ -95,9 +95,7 @@ fn faults(o: &Options<'_>) -> Result<Faults, Failed> {
         Some("duplicate") => Faults { duplicate: 0.05, ..none },
         Some("reorder") => Faults { reorder: 0.05, ..none },
         Some("delay") => Faults { delay: 0.05, ..none },
-        Some(other) => {
-            return Err(format!("--fault {other}: there is corrupt, loss, duplicate, reorder, delay").into());
-        }
+        Some(other) => return Err(format!("--fault {other}: the modelled link has none of this name").into()),
     })
 }
 

@@ -1,14 +1,38 @@
 //! A Linux process: the command line, the output, the exit status.
 
-use crate::options::{Options, Program, USAGE};
-use std::{env, fmt, io::Write, process::ExitCode};
+use super::usage::usage;
+use crate::options::{Options, Program};
+use std::{
+    env, fmt,
+    io::{self, ErrorKind, Write},
+    process::ExitCode,
+    sync::atomic::{AtomicBool, Ordering},
+};
 
-/// Standard output for `fmt::Write`; a closed pipe ends the program as the other tools do.
+/// Standard output for `fmt::Write`.
 pub(crate) struct Stdout;
+
+/// Whether nobody reads standard output any more.
+static CLOSED: AtomicBool = AtomicBool::new(false);
+
+/// The status that a shell gives a program which SIGPIPE ended: what happens to others when their reader goes.
+const SIGPIPE: u8 = 128 + 13;
 
 impl fmt::Write for Stdout {
     fn write_str(&mut self, s: &str) -> fmt::Result {
-        std::io::stdout().write_all(s.as_bytes()).map_err(|_| fmt::Error)
+        io::stdout().write_all(s.as_bytes()).map_err(|e| {
+            CLOSED.fetch_or(e.kind() == ErrorKind::BrokenPipe, Ordering::Relaxed);
+            fmt::Error
+        })
+    }
+}
+
+/// Prints a text and ends with a status; without a word if nobody reads it.
+pub(crate) fn end(text: &str, status: ExitCode) -> ExitCode {
+    match fmt::Write::write_str(&mut Stdout, text) {
+        Ok(()) => status,
+        Err(fmt::Error) if CLOSED.load(Ordering::Relaxed) => ExitCode::from(SIGPIPE),
+        Err(fmt::Error) => ExitCode::FAILURE,
     }
 }
 
@@ -18,21 +42,22 @@ pub(crate) type Failed = Box<dyn std::error::Error + Send + Sync>;
 /// Runs a program with the arguments of the process. Exit status 0, 1 if it failed, 2 if it was called wrong.
 pub fn main(program: Program) -> ExitCode {
     let args: Vec<String> = env::args().skip(1).collect();
+    let name = program.name();
     let options = match Options::parse(program, args.iter().map(String::as_str)) {
         Ok(options) => options,
         Err(e) => {
-            eprintln!("{}: {e}\n{USAGE}", program.name());
+            eprintln!("{name}: {e}\n`{name} --help` lists the options");
             return ExitCode::from(2);
         }
     };
     if options.help {
-        print!("{} [options] [host]\n{USAGE}", program.name());
-        return ExitCode::SUCCESS;
+        return end(&usage(program), ExitCode::SUCCESS);
     }
     match run(&options) {
         Ok(()) => ExitCode::SUCCESS,
+        Err(_) if CLOSED.load(Ordering::Relaxed) => ExitCode::from(SIGPIPE),
         Err(e) => {
-            eprintln!("{}: {e}", program.name());
+            eprintln!("{name}: {e}");
             ExitCode::FAILURE
         }
     }

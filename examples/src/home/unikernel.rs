@@ -75,7 +75,7 @@ pub fn ping_pong(machine: &'static Machine, program: Program) -> u8 {
 /// Tells what the HCA is.
 pub fn devinfo(machine: &'static Machine) -> u8 {
     let print = |_, o: &Options<'_>, device: Device5, _| {
-        devinfo::print(&mut Serial, "mlx5_0", &device, o.verbose).map_err(Failure::Devinfo)
+        devinfo::print(&mut Serial, "mlx5_0", &device, o.ib_port, o.verbose).map_err(Failure::Devinfo)
     };
     main(machine, Program::Devinfo, print)
 }
@@ -98,6 +98,10 @@ fn main(
         // The text would be a hundredth of the image.
         println!("the options are those of `cargo run --bin {} -- --help`", program.name());
         return 0;
+    }
+    if let Some(option) = options.of_the_model() {
+        println!("{}: {option} is for modelled HCAs in the process, not for this machine's", program.name());
+        return 2;
     }
     match open(machine, &options).and_then(|(device, at)| {
         run(machine, &options, device.clone(), at)?;

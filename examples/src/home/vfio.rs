@@ -10,7 +10,7 @@ use crate::{
     address::Address,
     devinfo,
     endpoint::{Endpoint, Progress},
-    options::{Link, Options, Program},
+    options::{Options, Program},
     report,
 };
 use bareverbs::{Destroy, Device};
@@ -24,8 +24,8 @@ const SEED: u64 = 1;
 pub(crate) fn run(o: &Options<'_>, bdf: &str) -> Result<(), Failed> {
     let address: PciAddress =
         bdf.parse().map_err(|e| format!("-d {bdf}: {e}; `devices` lists the HCAs of this host"))?;
-    if o.pcap.is_some() || o.fault.is_some() || o.threads || o.link == Link::Roce {
-        return Err("--pcap, --fault, --threads and --link are for modelled HCAs, not for a card (-d)".into());
+    if let Some(option) = o.of_the_model() {
+        return Err(format!("{option} is for modelled HCAs, not for a card (-d)").into());
     }
     hcas::check(address)?;
     let function = Vfio::open(address)?;
@@ -36,7 +36,7 @@ pub(crate) fn run(o: &Options<'_>, bdf: &str) -> Result<(), Failed> {
         )
     })?;
     let outcome = match o.program {
-        Program::Devinfo => devinfo::print(&mut Stdout, bdf, &device, o.verbose).map_err(Failed::from),
+        Program::Devinfo => devinfo::print(&mut Stdout, bdf, &device, o.ib_port, o.verbose).map_err(Failed::from),
         _ => ping_pong(o, device.clone()),
     };
     outcome.map_err(|e| format!("{address}: {e}"))?;

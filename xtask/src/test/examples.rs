@@ -6,7 +6,7 @@ use crate::shell::Finished;
 use anyhow::{Result, bail, ensure};
 use std::fs;
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 /// Where the programs run: the in-memory provider, and two modelled HCAs in several ways.
 const HOMES: [&str; 5] = ["-d loopback", "--link ib", "--link roce", "--link ib --threads", "--link roce -s 4099"];
@@ -82,9 +82,62 @@ pub fn run(bench: &Bench) -> Result<Tally> {
     for home in ["-d loopback", "--link ib", "--link roce"] {
         tally.count(programs.check("devinfo", &format!("-v {home}")).map(drop));
     }
-    // Called wrong, a program ends with 2, as those do that use getopt.
-    tally.count(refuses(&programs, "rc_pingpong", "--no-such-option", 2, "no such option"));
+    tally.count(programs.check("devinfo", "-i 1").map(drop));
+    for (program, arguments, status, why) in REFUSALS {
+        tally.count(refuses(&programs, program, arguments, *status, why));
+    }
+    for program in PINGPONGS.iter().chain(&["devinfo"]) {
+        tally.count(tells_its_own(&programs, program));
+    }
+    for (program, arguments) in [("rc_pingpong", "-n 1"), ("devinfo", ""), ("devinfo", "-h"), ("preflight", "-h")] {
+        tally.count(ends_with_its_reader(&programs, program, arguments));
+    }
     Ok(tally)
+}
+
+/// What programs refuse. Called wrong, they end with 2, as those do that use getopt.
+const REFUSALS: &[(&str, &str, i32, &str)] = &[
+    ("rc_pingpong", "--no-such-option", 2, "no such option"),
+    ("rc_pingpong", "-q 2", 2, "no such option: -q"),
+    ("rc_pingpong", "-p 0", 2, "a TCP port from 1 to 65535"),
+    ("rc_pingpong", "-m 1000", 2, "256, 512, 1024, 2048 or 4096"),
+    ("rc_pingpong", "--fault x", 2, "corrupt, loss, duplicate, reorder or delay"),
+    ("rc_pingpong", "--ip 10.0.0.1", 1, "--ip is for Ethernet"),
+    ("rc_pingpong", "--dmac 02:00:00:00:00:01", 1, "--dmac is for Ethernet"),
+    ("rc_pingpong", "-d loopback --pcap x", 1, "--pcap is for modelled HCAs"),
+    ("devinfo", "--json", 2, "no such option: --json"),
+    ("devinfo", "-i 3", 1, "no port 3"),
+    ("devices", "x", 2, "no argument is taken"),
+    ("preflight", "", 2, "one PCI address"),
+    ("preflight", "x", 2, "not a PCI address"),
+];
+
+/// A program's help lists options, one a line, and the program takes no other.
+fn tells_its_own(programs: &Programs, program: &str) -> Result<()> {
+    let help = programs.check(program, "--help")?;
+    let mut lines = help.lines();
+    ensure!(lines.next().is_some_and(|line| line.starts_with(&format!("usage: {program} "))), "{help}");
+    ensure!(lines.clone().count() > 4 && lines.all(|line| line.starts_with("  ") && line.contains("--")), "{help}");
+    for option in ["--num-qp", "--mtu", "--iters", "--verbose", "--json"] {
+        let known = !programs.run(program, &format!("{option} x"))?.text.contains("no such option");
+        ensure!(help.contains(option) == known, "{program} {option}: known {known}, but its help says\n{help}");
+    }
+    Ok(())
+}
+
+/// Where nobody reads what it prints, a program ends like those that SIGPIPE ends, and without a word.
+fn ends_with_its_reader(programs: &Programs, program: &str, arguments: &str) -> Result<()> {
+    let (reader, writer) = std::io::pipe()?;
+    drop(reader);
+    let mut command = Command::new(programs.folder.join(program));
+    let output = command.args(arguments.split_whitespace()).stdout(writer).stderr(Stdio::piped()).output()?;
+    let words = String::from_utf8_lossy(&output.stderr);
+    ensure!(
+        output.status.code() == Some(128 + 13) && words.is_empty(),
+        "{program} {arguments} without a reader ended with {}, and said {words:?}",
+        output.status
+    );
+    Ok(())
 }
 
 /// A program that has to end with this status, and to say why.
