@@ -233,19 +233,23 @@ mod tests {
         let (senders, receivers): (Vec<_>, Vec<_>) = channels.into_iter().unzip();
         std::thread::scope(|scope| {
             let list = &list;
-            for receiver in receivers {
+            let poller = |receiver: std::sync::mpsc::Receiver<u32>| {
                 scope.spawn(move || {
                     for slot in receiver {
                         let id = list.0.complete(slot, true).expect("posted");
                         seen.fetch_add(id, Relaxed);
                     }
-                });
-            }
+                })
+            };
+            let pollers: Vec<_> = receivers.into_iter().map(poller).collect();
             for id in 0..ROUNDS {
                 let place = loop {
                     match poster.place(&list.0) {
                         Some(place) => break place,
-                        None => std::thread::yield_now(),
+                        None => {
+                            assert!(!pollers.iter().any(|poller| poller.is_finished()), "a poller has failed");
+                            std::thread::yield_now();
+                        }
                     }
                 };
                 poster.take(place, id);

@@ -42,9 +42,9 @@ struct Tests {
     seconds: u64,
 }
 
-const CORE: Tests = Tests { packages: &["bareverbs"], targets: &["--lib", "--test", "qp_table"], seconds: 120 };
+const CORE: Tests = Tests { packages: &["bareverbs"], targets: &["--lib", "--test", "qp_table"], seconds: 60 };
 /// What is tried on hand-made entries.
-const RING: Tests = Tests { packages: &["bareverbs-mlx5"], targets: &["--lib"], seconds: 180 };
+const RING: Tests = Tests { packages: &["bareverbs-mlx5"], targets: &["--lib"], seconds: 120 };
 const DRIVER: Tests = Tests {
     packages: &["bareverbs-mlx5", "bareverbs-conformance"],
     targets: &["--lib", "--test", "modelled_card", "--test", "verbs"],
@@ -55,8 +55,8 @@ const DRIVER: Tests = Tests {
 const FILES: &[(&str, &Tests)] = &[
     ("core/src/cq.rs", &CORE),
     ("core/src/srq.rs", &CORE),
-    ("core/src/wq.rs", &CORE),
     ("core/src/qp.rs", &CORE),
+    ("core/src/wq.rs", &CORE),
     ("drivers/mlx5/src/cq_ring.rs", &RING),
     ("drivers/mlx5/src/cq.rs", &DRIVER),
     ("drivers/mlx5/src/srq.rs", &DRIVER),
