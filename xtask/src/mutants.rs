@@ -126,7 +126,6 @@ pub fn diff(bench: &Bench) -> Result<Tally> {
         let mut command = git(workspace);
         let diff = shell.check(command.args(["diff", "--no-color", "--no-ext-diff", &base, "--", file]))?;
         if diff.is_empty() {
-            tally.pass();
             continue;
         }
         if mill.is_none() {
@@ -145,7 +144,6 @@ pub fn diff(bench: &Bench) -> Result<Tally> {
         left -= some.len();
         tally.notes.push(format!("{file}: {} of the {} mutants in the diff", some.len(), all.len()));
         if some.is_empty() {
-            tally.pass();
             continue;
         }
         let names: Vec<String> =
@@ -156,8 +154,11 @@ pub fn diff(bench: &Bench) -> Result<Tally> {
         tally.passed += some.len() - unlisted.len();
         unlisted.into_iter().for_each(|complaint| tally.fail(complaint));
     }
-    if mill.is_none() {
-        tally.notes.push(format!("none of {} files has changed since {base}: nothing to do", FILES.len()));
+    if tally.passed + tally.failed == 0 {
+        tally
+            .notes
+            .push(format!("none of the code of {} files has changed since {base:.12}: nothing to do", FILES.len()));
+        tally.pass();
     }
     Ok(tally)
 }
