@@ -210,6 +210,17 @@ pub trait Device: Clone + Handle {
     /// After the call that saw a CQ or device error every poll and post says so by name.
     fn service(&self) -> Result<Option<Event>, Error>;
 
+    /// Brings the device back to where opening it left it, after [`Event::DeviceFatal`] or at any other time: the function
+    /// is stopped and reset, all memory that it had is given back, and it is opened anew with the same configuration. Its
+    /// tables (GIDs) are as after a reset; address handles of before must be made anew.
+    ///
+    /// [`Error::Busy`] while other handles or objects hold the device: after a fatal error they are dropped without
+    /// commands. Where it does not come back, the handle is given back with the reason, which every verb answers from then
+    /// on; it can be tried again.
+    fn reopen(self) -> Result<Self, Refused<Self>> {
+        Err(Refused { handle: self, error: Error::Unsupported("reopening") })
+    }
+
     /// Monotonic time of the platform.
     fn now(&self) -> Duration;
 

@@ -80,11 +80,13 @@ pub(crate) fn open<H: PciFunction, P: Policy>(hal: H, config: &Config) -> Result
             log::debug!("{} {} is ready after {} commands", device.name, hal.address(), control.commands());
             let control = <P as Guards>::Lock::new(control);
             let mark = mark(&hal);
-            Ok(Hca { hal, control, uar, mark, caps, attr, users: ManuallyDrop::new(users) })
+            Ok(Hca { hal, control, uar, mark, caps, attr, config: *config, users: ManuallyDrop::new(users) })
         }
         Err(e) => {
             log::debug!("{} {}: {e}", device.name, hal.address());
             control.close(&hal);
+            // SAFETY: once; there is no object yet.
+            unsafe { control.free_watches(&hal) };
             users.free(&hal);
             Err(e)
         }

@@ -43,7 +43,7 @@ pub(crate) struct Control {
     /// What raw packet QPs share.
     pub(crate) steering: Steering,
     health: Health,
-    /// Given back by `close`.
+    /// Given back by [`free_watches`](Self::free_watches).
     pub(crate) watches: ManuallyDrop<Watches>,
     orphans: Option<NonNull<Orphan>>,
     /// What XRC QPs name and never use; made for the first of them.
@@ -397,24 +397,32 @@ impl Control {
         }
     }
 
-    /// Undoes the bring-up as far as it came, and gives all memory back. Where the device refuses, it is stopped.
+    /// Undoes the bring-up as far as it came, and gives all memory back. Where the device refuses, it is stopped; what
+    /// could not be stopped may be closed again.
     pub(crate) fn close<H: PciFunction>(&mut self, hal: &H) {
-        if core::mem::replace(&mut self.closed, true) {
-            return;
+        let closed = core::mem::replace(&mut self.closed, true);
+        match if closed { Ok(()) } else { self.tear_down(hal) } {
+            Ok(()) if self.stopped => {}
+            Ok(()) => self.stopped = hal.set_bus_master(false).is_ok(),
+            Err(e) => log::debug!("teardown: {e}"),
         }
-        if let Err(e) = self.tear_down(hal) {
-            log::debug!("teardown: {e}");
-            self.stop(hal);
-        } else if !self.stopped {
-            self.stopped = hal.set_bus_master(false).is_ok();
-            if !self.stopped {
-                self.stop(hal);
-            }
-        }
+        self.stop(hal);
         if self.stopped {
             self.free(hal);
         }
-        // SAFETY: taken once, for `closed` was false; nothing is watched any more.
+    }
+
+    /// The device is closed and did not come back: every verb says why.
+    pub(crate) fn stay_closed(&mut self, error: Error) {
+        (self.fatal, self.fatal_told) = (Some(error), true);
+    }
+
+    /// Gives back what closing leaves: no object is left that is watched.
+    ///
+    /// # Safety
+    /// Called once, at the end.
+    pub(crate) unsafe fn free_watches<H: PciFunction>(&mut self, hal: &H) {
+        // SAFETY: the caller's promise.
         unsafe { ManuallyDrop::take(&mut self.watches) }.free(hal);
     }
 

@@ -95,6 +95,15 @@ impl<T: Resident, P: Policy> Counted<T, P> {
         Self(raw.cast())
     }
 
+    /// The object, if this is the only handle.
+    pub(crate) fn get_mut(&mut self) -> Option<&mut T> {
+        if self.holders() != 1 {
+            return None;
+        }
+        // SAFETY: nobody else holds the object, and this handle is borrowed exclusively.
+        Some(unsafe { &mut self.0.as_mut().value })
+    }
+
     fn slot(&self) -> &Slot<T, P> {
         // SAFETY: a handle keeps its object alive; objects are only shared immutably.
         unsafe { self.0.as_ref() }

@@ -101,7 +101,9 @@ impl<H: PciFunction, P: Policy> Cq<H, P> {
             return Err(no_vector);
         }
         let eqn = hca.control.with(|control| {
-            let eqn = control.eqs.get(init.comp_vector as usize + 1).and_then(|eq| eq.number).ok_or(no_vector)?;
+            let eqn = control.eqs.get(init.comp_vector as usize + 1).and_then(|eq| eq.number);
+            // A device that is closed has no event queues.
+            let eqn = eqn.ok_or(control.fatal().unwrap_or(no_vector))?;
             count_up(&mut control.cqs, hca.caps.limits.cqs, Argument::Cqs)?;
             Ok::<_, Error>(eqn)
         })?;

@@ -158,6 +158,18 @@ impl<H: PciFunction, P: Policy> Device for Mlx5<H, P> {
         self.hca().service()
     }
 
+    fn reopen(mut self) -> Result<Self, Refused<Self>> {
+        let holders = self.0.holders() - 1;
+        let result = match self.0.get_mut() {
+            Some(hca) => hca.reopen(),
+            None => Err(Error::Busy { holders }),
+        };
+        match result {
+            Ok(()) => Ok(self),
+            Err(error) => Err(Refused { handle: self, error }),
+        }
+    }
+
     fn now(&self) -> Duration {
         self.hca().hal.now()
     }

@@ -1,7 +1,9 @@
 //! The state that a device handle and all its objects share.
 
 use crate::{
+    bringup,
     cmd::PageList,
+    config::Config,
     control::Control,
     counted::Resident,
     error::platform,
@@ -25,6 +27,8 @@ pub(crate) struct Hca<H: PciFunction, P: Policy> {
     pub(crate) mark: u32,
     pub(crate) caps: Caps,
     pub(crate) attr: DeviceAttr,
+    /// What it was opened with.
+    pub(crate) config: Config,
     /// From the user index in a CQE to the QP. Read without the control lock, changed under it.
     pub(crate) users: ManuallyDrop<Users>,
 }
@@ -225,6 +229,24 @@ impl<H: PciFunction, P: Policy> Hca<H, P> {
         self.mark
     }
 
+    /// Closes the function and opens it again. No object holds it.
+    pub(crate) fn reopen(&mut self) -> Result<(), Error> {
+        self.control.get_mut().close(&self.hal);
+        // A device that is well was closed without a reset, and may have kept its tables.
+        let reset = self.hal.reset();
+        log::debug!("reset before opening again: {reset:?}");
+        match bringup::open(self.hal.clone(), &self.config) {
+            Ok(new) => {
+                *self = new;
+                Ok(())
+            }
+            Err(e) => {
+                self.control.get_mut().stay_closed(e);
+                Err(e)
+            }
+        }
+    }
+
     /// Whether the device failed, and how.
     pub(crate) fn fatal(&self) -> Option<Error> {
         self.control.with(|control| control.fatal())
@@ -241,8 +263,12 @@ impl<H: PciFunction, P: Policy> Resident for Hca<H, P> {
 
 impl<H: PciFunction, P: Policy> Drop for Hca<H, P> {
     fn drop(&mut self) {
-        self.control.get_mut().close(&self.hal);
-        // SAFETY: taken once; the device is gone, and every QP with it.
-        unsafe { ManuallyDrop::take(&mut self.users) }.free(&self.hal);
+        let control = self.control.get_mut();
+        control.close(&self.hal);
+        // SAFETY: taken once; the device is gone, and every object with it.
+        unsafe {
+            control.free_watches(&self.hal);
+            ManuallyDrop::take(&mut self.users).free(&self.hal);
+        }
     }
 }

@@ -52,7 +52,7 @@ impl Node {
     }
 
     /// Waits until the port is up; on Ethernet it gets an address.
-    fn ready(&self, n: u8) {
+    pub fn ready(&self, n: u8) {
         wait(&self.device, "the port to become active", || {
             (self.device.query_port(PORT).unwrap().state == PortState::Active).then_some(())
         });

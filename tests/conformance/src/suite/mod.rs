@@ -43,6 +43,7 @@ mod poll;
 mod post;
 mod qp;
 mod raw;
+mod recovery;
 mod requests;
 mod srq;
 mod srq_messages;
@@ -176,6 +177,7 @@ pub fn table<D: Device>() -> Vec<(&'static str, Vec<Case<D>>)> {
         ("MR", mr::cases()),
         ("address", ah::cases()),
         ("events", events::cases()),
+        ("recovery", recovery::cases()),
     ];
     let mut table: Vec<(&'static str, Vec<Case<D>>)> = Vec::new();
     for (object, cases) in files {
