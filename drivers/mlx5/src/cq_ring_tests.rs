@@ -9,8 +9,8 @@ use bareverbs::{
     wq::{RecvPoster, RecvQueue, SendPoster, SendQueue, SendSlot},
 };
 use bareverbs_hal::{DmaBuffer, HalError, MapAccess, Mapping, Platform, Segment};
-use core::{alloc::Layout, sync::atomic::AtomicU64, time::Duration};
-use std::{boxed::Box, vec, vec::Vec};
+use core::{alloc::Layout, cell::Cell, sync::atomic::AtomicU64, time::Duration};
+use std::{boxed::Box, rc::Rc, vec, vec::Vec};
 
 const QPN: u32 = 0x01_0203;
 
@@ -57,6 +57,74 @@ unsafe impl Dma for Host {
     }
 }
 
+/// A host whose device appends an entry whenever one is read, for as long as the ring has room.
+#[derive(Clone)]
+struct Eager(Rc<Device>);
+
+struct Device {
+    first: NonNull<u8>,
+    record: NonNull<[AtomicU32; 2]>,
+    log: u32,
+    produced: Cell<u32>,
+    read: Cell<u32>,
+}
+
+impl Device {
+    fn append(&self) {
+        // SAFETY: ring and record are kept in the rig.
+        let [consumer, _] = unsafe { self.record.as_ref() };
+        let produced = self.produced.get();
+        if produced - u32::from_be(consumer.load(Ordering::Relaxed)) < 1 << self.log {
+            let mut cqe = Cqe::new(0x0, produced as u16).sent(0x0a);
+            cqe.0[63] |= (produced >> self.log) as u8 & 1;
+            // SAFETY: the entry is free: the device was told that it was read.
+            unsafe {
+                self.first.add(((produced & ((1 << self.log) - 1)) << 6) as usize).cast::<[u8; 64]>().write(cqe.0)
+            };
+            self.produced.set(produced + 1);
+        }
+    }
+}
+
+// SAFETY: there is no memory.
+unsafe impl Platform for Eager {
+    fn now(&self) -> Duration {
+        Duration::ZERO
+    }
+
+    fn state_alloc(&self, layout: Layout) -> Result<NonNull<u8>, HalError> {
+        Err(HalError::OutOfStateMemory { wanted: layout.size() })
+    }
+
+    unsafe fn state_free(&self, _: NonNull<u8>, _: Layout) {}
+}
+
+// SAFETY: as above.
+unsafe impl Dma for Eager {
+    fn dma_alloc(&self, _: usize, _: usize) -> Result<DmaBuffer, HalError> {
+        Err(HalError::Unsupported("DMA"))
+    }
+
+    unsafe fn dma_free(&self, _: DmaBuffer) {}
+
+    unsafe fn map(&self, _: NonNull<u8>, _: usize, _: MapAccess) -> Result<Mapping, HalError> {
+        Err(HalError::Unsupported("DMA"))
+    }
+
+    fn segments(&self, _: &Mapping, _: &mut dyn FnMut(Segment)) {}
+
+    unsafe fn unmap(&self, _: Mapping) {}
+
+    fn set_dma_bits(&self, _: u8) -> Result<(), HalError> {
+        Ok(())
+    }
+
+    fn dma_rmb(&self) {
+        self.0.read.set(self.0.read.get() + 1);
+        self.0.append();
+    }
+}
+
 /// An entry as the device writes it.
 #[derive(Clone)]
 pub(super) struct Cqe(pub(super) [u8; 64]);
@@ -91,7 +159,7 @@ impl Cqe {
 #[derive(Clone, Copy)]
 pub(super) struct Line(pub(super) [u8; 128]);
 
-/// A ring, a QP with user index 0 and queues of 8 requests, and a device that writes entries.
+/// A ring, a QP with user index 0 and queues of 32 requests (an SRQ of 8), and a device that writes entries.
 struct Rig {
     ring: CqRing,
     next: Next,
@@ -112,8 +180,8 @@ impl Rig {
     fn new(kind: QpType, shared_receives: bool, log: u32, log_stride: u32, infiniband: bool) -> Self {
         let mut memory = vec![Line([0xa5; 128]); 1 << log];
         let record = Box::new([AtomicU32::new(0), AtomicU32::new(0)]);
-        let mut slots: Vec<SendSlot> = (0..8).map(|_| SendSlot::default()).collect();
-        let wr_ids: Vec<AtomicU64> = (0..8).map(|_| AtomicU64::new(0)).collect();
+        let mut slots: Vec<SendSlot> = (0..32).map(|_| SendSlot::default()).collect();
+        let wr_ids: Vec<AtomicU64> = (0..32).map(|_| AtomicU64::new(0)).collect();
         let mut srq_slots: Vec<SrqSlot> = (0..8).map(|_| SrqSlot::default()).collect();
         let first = NonNull::new(memory.as_mut_ptr()).unwrap().cast::<u8>();
         // SAFETY: the memory is large enough for either stride, kept in the rig, and aligned.
@@ -121,12 +189,12 @@ impl Rig {
         ring.invalidate();
         // SAFETY: the record is kept in the rig.
         let ring = unsafe { CqRing::new(ring, NonNull::from(&*record), infiniband, false) };
-        // SAFETY: the tables have 8 entries and are kept in the rig.
+        // SAFETY: the tables have 32 entries and are kept in the rig.
         let (queues, srq) = unsafe {
             (
                 (
-                    SendQueue::new(NonNull::new(slots.as_mut_ptr()).unwrap(), 3),
-                    RecvQueue::new(NonNull::new(wr_ids.as_ptr().cast_mut()).unwrap(), 3),
+                    SendQueue::new(NonNull::new(slots.as_mut_ptr()).unwrap(), 5),
+                    RecvQueue::new(NonNull::new(wr_ids.as_ptr().cast_mut()).unwrap(), 5),
                 ),
                 SrqSlots::new(NonNull::new(srq_slots.as_mut_ptr()).unwrap(), 3),
             )
@@ -164,7 +232,7 @@ impl Rig {
     /// Posts sends of these ids, one block each.
     fn post_sends(&mut self, ids: impl IntoIterator<Item = u64>) {
         for id in ids {
-            assert!(self.send.has_room(&self.target.send, 8));
+            assert!(self.send.has_room(&self.target.send, 32));
             self.send.push(id, 1);
         }
         self.send.publish(&self.target.send);
@@ -172,7 +240,7 @@ impl Rig {
 
     fn post_recvs(&mut self, ids: impl IntoIterator<Item = u64>) {
         for id in ids {
-            assert!(self.recv.has_room(&self.target.recv, 8));
+            assert!(self.recv.has_room(&self.target.recv, 32));
             self.recv.push(id);
         }
         self.recv.publish(&self.target.recv);
@@ -395,6 +463,34 @@ fn case_01_and_07_laps_and_bounds() {
             assert_eq!(rig.told(), 2 * id as u32 + 1);
             assert_eq!(rig.one().wr_id, id + 1000);
         }
+    }
+}
+
+/// The device appends an entry each time one is read: a poll for 16 ends after 16, and has read no more.
+#[test]
+fn case_07_the_device_appends_while_it_is_polled() {
+    let mut rig = Rig::new(QpType::Rc, false, 5, 6, true);
+    let first = NonNull::new(rig.memory.as_mut_ptr()).unwrap().cast::<u8>();
+    let (record, zero) = (NonNull::from(&*rig.record), || Cell::new(0));
+    let device = Rc::new(Device { first, record, log: 5, produced: zero(), read: zero() });
+    device.append();
+    let (mut posted, mut next) = (0, 0);
+    for poll in 0..1000 {
+        rig.post_sends(posted..next + 32);
+        posted = next + 32;
+        device.read.set(0);
+        let mut out = [Completion::default(); 16];
+        // SAFETY: the table is kept in the rig.
+        let lookup = unsafe { rig.users.lookup() };
+        let taken = rig.ring.poll(lookup, &rig.next, &Eager(device.clone()), &mut out);
+        assert_eq!((taken, device.read.get()), (16, 16), "poll {poll}");
+        for done in &out {
+            assert_eq!(done.wr_id, next);
+            next += 1;
+        }
+        // One more is there than was read: the entry appended last.
+        assert_eq!(u64::from(device.produced.get()), next + 1);
+        assert_eq!(u64::from(rig.told()), next);
     }
 }
 

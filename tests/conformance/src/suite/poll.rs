@@ -287,7 +287,7 @@ fn case_06<D: Device>(lab: &mut Lab<D>) -> Outcome {
 }
 
 fn case_07<D: Device>(lab: &mut Lab<D>) -> Outcome {
-    let rounds = 10_000 / 64;
+    let rounds = 100_000u64.div_ceil(64);
     let [mut a, b] = lab.pair(&Setup::of(QpType::Rc).depth(64).cq(64))?;
     let sges = [a.mr.sge(0..8)?];
     let write = b.write_here(0);
@@ -335,7 +335,7 @@ fn case_09_long<D: Device>(lab: &mut Lab<D>) -> Outcome {
     let cap = QpCap { max_inline: 8, ..CAP };
     let [mut a, b] = lab.pair(&Setup { cap, ..Setup::of(QpType::Rc) })?;
     let write = b.write_here(0);
-    for n in 0..70_000u64 / 4 {
+    for n in 0..200_000u64 / 4 {
         let data = n.to_le_bytes();
         let four = (0..4).map(|i| {
             let wr = SendWr::inline(write, &data).wr_id(4 * n + i);
