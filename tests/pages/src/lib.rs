@@ -49,6 +49,8 @@ page! {
     create_ah
     get_async_event
     relax
+    attach_mcast
+    create_flow
     open_xrcd
 }
 
@@ -120,9 +122,14 @@ impl End {
     }
 }
 
+/// One end on a card, its QP in RESET.
+pub fn end(card: Card, kind: QpType) -> End {
+    End::new(card, kind).expect("an end")
+}
+
 /// Two ends of a type on two cards, in RTS, towards each other.
 pub fn pair(kind: QpType) -> [End; 2] {
-    let [mut a, mut b] = cards().map(|card| End::new(card, kind).expect("an end"));
+    let [mut a, mut b] = cards().map(|card| end(card, kind));
     let devices = [a.device.clone(), b.device.clone()];
     connect(&devices, [&mut a.qp, &mut b.qp], &Connection::default()).expect("a connection");
     assert!(a.mr.len() == 4096 && b.mr.len() == 4096);
