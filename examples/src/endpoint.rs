@@ -119,8 +119,15 @@ trait In<T> {
 
 impl<T, E: Into<Error>> In<T> for Result<T, E> {
     fn during(self, verb: &'static str) -> Result<T, Failure> {
-        self.map_err(|e| Failure::Verb(verb, e.into()))
+        self.map_err(|e| failed(verb, e.into()))
     }
+}
+
+/// Apart from its many callers, so that each stays short.
+#[cold]
+#[inline(never)]
+fn failed(verb: &'static str, e: Error) -> Failure {
+    Failure::Verb(verb, e)
 }
 
 /// Whether a step found something to do.

@@ -3,7 +3,7 @@
 use crate::endpoint::MAX_QP;
 use bareverbs::{Mac, Mtu, PortNum};
 use core::{fmt, net::Ipv4Addr};
-use getargs::{Opt, Options as Args};
+use getargs::{Argument, Options as Args};
 
 /// The programs of this crate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -137,15 +137,60 @@ pub struct Options<'a> {
     pub help: bool,
 }
 
+/// An option as it was written: `-n` or `--iters`.
+pub type Opt<'a> = getargs::Opt<Word<'a>>;
+
+/// A word of the command line. `&str` is one by itself, but takes clusters of letters apart by a way that may panic with
+/// text, of which the code would be a fortieth of an image.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Word<'a>(&'a str);
+
+impl Argument for Word<'_> {
+    type ShortOpt = char;
+
+    fn ends_opts(self) -> bool {
+        self.0 == "--"
+    }
+
+    fn parse_long_opt(self) -> Option<(Self, Option<Self>)> {
+        let option = self.0.strip_prefix("--").filter(|s| !s.is_empty())?;
+        match option.split_once('=') {
+            Some((option, value)) => Some((Self(option), Some(Self(value)))),
+            None => Some((Self(option), None)),
+        }
+    }
+
+    fn parse_short_cluster(self) -> Option<Self> {
+        self.0.strip_prefix('-').filter(|s| !s.is_empty()).map(Self)
+    }
+
+    fn consume_short_opt(self) -> (char, Option<Self>) {
+        let mut letters = self.0.chars();
+        // A cluster is never empty.
+        let first = letters.next().unwrap_or('-');
+        (first, Some(Self(letters.as_str())).filter(|rest| !rest.0.is_empty()))
+    }
+
+    fn consume_short_val(self) -> Self {
+        self
+    }
+}
+
+impl fmt::Display for Word<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0)
+    }
+}
+
 /// What is wrong with the command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UsageError<'a> {
     /// No such option, or one without its value.
-    Option(getargs::Error<&'a str>),
+    Option(getargs::Error<Word<'a>>),
     /// No such option.
-    Unknown(Opt<&'a str>),
+    Unknown(Opt<'a>),
     /// The value is not one the option takes; with those that it does.
-    Value(Opt<&'a str>, &'a str, &'static str),
+    Value(Opt<'a>, &'a str, &'static str),
     /// An argument too many.
     Extra(&'a str),
 }
@@ -207,13 +252,13 @@ impl<'a> Options<'a> {
     /// Parses the arguments behind the program's name.
     pub fn parse(program: Program, args: impl Iterator<Item = &'a str>) -> Result<Self, UsageError<'a>> {
         let mut o = Self::defaults(program);
-        let mut args = Args::new(args);
+        let mut args = Args::new(args.map(Word));
         while let Some(arg) = args.next_arg().map_err(UsageError::Option)? {
             match arg {
-                getargs::Arg::Positional(host) if o.host.is_none() && program != Program::Devinfo => {
+                getargs::Arg::Positional(Word(host)) if o.host.is_none() && program != Program::Devinfo => {
                     o.host = Some(host)
                 }
-                getargs::Arg::Positional(extra) => return Err(UsageError::Extra(extra)),
+                getargs::Arg::Positional(Word(extra)) => return Err(UsageError::Extra(extra)),
                 getargs::Arg::Short(c) => o.option(Opt::Short(c), &mut args)?,
                 getargs::Arg::Long(l) => o.option(Opt::Long(l), &mut args)?,
             }
@@ -223,12 +268,12 @@ impl<'a> Options<'a> {
 
     fn option(
         &mut self,
-        opt: Opt<&'a str>,
-        args: &mut Args<&'a str, impl Iterator<Item = &'a str>>,
+        opt: Opt<'a>,
+        args: &mut Args<Word<'a>, impl Iterator<Item = Word<'a>>>,
     ) -> Result<(), UsageError<'a>> {
         let named = |(short, long): &&(Option<char>, &str)| match opt {
             Opt::Short(c) => *short == Some(c),
-            Opt::Long(l) => *long == l,
+            Opt::Long(Word(l)) => *long == l,
         };
         let name = NAMES.iter().find(named).map(|(_, long)| *long).filter(|long| self.program.has(long));
         let name = name.ok_or(UsageError::Unknown(opt))?;
@@ -240,7 +285,7 @@ impl<'a> Options<'a> {
             "threads" => self.threads = true,
             "json" => self.json = true,
             _ => {
-                let v = args.value().map_err(UsageError::Option)?;
+                let Word(v) = args.value().map_err(UsageError::Option)?;
                 self.value(name, v).map_err(|takes| UsageError::Value(opt, v, takes))?;
             }
         }

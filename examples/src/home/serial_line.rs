@@ -54,12 +54,15 @@ impl SerialLine {
 
     pub(crate) fn receive(&self, count: usize) -> Result<Vec<Address, MAX_QP>, Failure> {
         const WHAT: &str = "an address (lid:qpn:psn:gid)";
-        (0..count)
-            .map(|_| {
-                let line = self.line(WHAT)?;
-                line.parse().map_err(|_| Failure::Unexpected(WHAT, line))
-            })
-            .collect()
+        let mut addresses = Vec::new();
+        for _ in 0..count {
+            let line = self.line(WHAT)?;
+            // More than there is room for is not asked for.
+            if let Err(_) | Ok(Err(_)) = line.parse().map(|address| addresses.push(address)) {
+                return Err(Failure::Unexpected(WHAT, line));
+            }
+        }
+        Ok(addresses)
     }
 
     /// Says a word.
