@@ -180,9 +180,32 @@ impl Gid {
 }
 
 impl fmt::Display for Gid {
-    /// In the form of an IPv6 address (`inet_ntop`).
+    /// In the form of an IPv6 address (RFC 5952): as `Ipv6Addr` has it, in a tenth of its code, which small images feel.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        core::net::Ipv6Addr::from(self.0).fmt(f)
+        if let Some([a, b, c, d]) = self.ipv4() {
+            return write!(f, "::ffff:{a}.{b}.{c}.{d}");
+        }
+        let group = |i: usize| u16::from_be_bytes([self.0[2 * i], self.0[2 * i + 1]]);
+        // The longest run of zeros is left out, the first one of equals; a single zero is none.
+        let (mut at, mut len) = (8, 1);
+        for start in 0..8 {
+            let run = (start..8).take_while(|i| group(*i) == 0).count();
+            if run > len {
+                (at, len) = (start, run);
+            }
+        }
+        let mut i = 0;
+        while i < 8 {
+            if i == at {
+                f.write_str("::")?;
+                i += len;
+            } else {
+                let colon = if i == 0 || i == at + len { "" } else { ":" };
+                write!(f, "{colon}{:x}", group(i))?;
+                i += 1;
+            }
+        }
+        Ok(())
     }
 }
 
@@ -392,6 +415,22 @@ mod tests {
         assert_eq!(gid.mac(), Some(mac));
         assert_eq!(Gid::from_ipv4([10, 0, 0, 1]).ipv4(), Some([10, 0, 0, 1]));
         assert!(gid.is_link_local() && !Gid::from_ipv4([10, 0, 0, 1]).is_link_local());
+    }
+
+    #[test]
+    fn gids_are_printed_like_ipv6_addresses() {
+        // Every place of zeros, and of numbers with one digit and four.
+        for zeros in 0..=0xffu16 {
+            for value in [1u16, 0xabcd, 0xffff] {
+                let groups = [0, 1, 2, 3, 4, 5, 6, 7].map(|i| if zeros >> i & 1 == 0 { value } else { 0 });
+                let address = std::net::Ipv6Addr::from(groups);
+                assert_eq!(std::format!("{}", Gid(address.octets())), std::format!("{address}"));
+            }
+        }
+        for text in ["::", "::1", "::ffff:10.0.0.1", "2001:db8::1:0:0:1", "fe80::1", "1::"] {
+            let address: std::net::Ipv6Addr = text.parse().unwrap();
+            assert_eq!(std::format!("{}", Gid(address.octets())), text);
+        }
     }
 
     #[test]

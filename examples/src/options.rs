@@ -333,8 +333,8 @@ impl<'a> Options<'a> {
             "seed" => self.seed = Some(number()?),
             "fault" if FAULTS.contains(&v) => self.fault = Some(v),
             "fault" => return Err("corrupt, loss, duplicate, reorder or delay"),
-            "ip" => self.ip = Some(v.parse().map_err(|_| "an IPv4 address, as 10.0.0.1")?),
-            "dmac" => self.dmac = Some(parse_mac(v).ok_or("an Ethernet address, as 02:00:c9:00:00:01")?),
+            "ip" => self.ip = Some(octets(v, '.', 10).map(Ipv4Addr::from).ok_or("an IPv4 address, as 10.0.0.1")?),
+            "dmac" => self.dmac = Some(octets(v, ':', 16).map(Mac).ok_or("an Ethernet address, as 02:00:c9:00:00:01")?),
             _ => return Err("nothing"),
         }
         Ok(())
@@ -360,13 +360,15 @@ fn parse_number(v: &str) -> Option<u64> {
     }
 }
 
-fn parse_mac(v: &str) -> Option<Mac> {
-    let mut mac = [0; 6];
-    let mut parts = v.split(':');
-    for b in &mut mac {
-        *b = u8::from_str_radix(parts.next()?, 16).ok()?;
+/// As many numbers of a byte as there are to be, with something between.
+fn octets<const N: usize>(v: &str, between: char, radix: u32) -> Option<[u8; N]> {
+    let mut octets = [0; N];
+    let mut parts = v.split(between);
+    for octet in &mut octets {
+        let digits = parts.next().filter(|part| part.bytes().all(|b| b.is_ascii_hexdigit()))?;
+        *octet = u8::from_str_radix(digits, radix).ok()?;
     }
-    parts.next().is_none().then_some(Mac(mac))
+    parts.next().is_none().then_some(octets)
 }
 
 #[cfg(all(test, feature = "std"))]
@@ -383,6 +385,8 @@ mod tests {
         assert_eq!((o.iters, o.size, o.mtu, o.rx_depth), (7, Some(16), Mtu::B4096, 5));
         assert_eq!((o.check, o.events, o.gid_index, o.sl, o.tcp_port), (true, true, Some(3), 2, 99));
         assert_eq!((o.host, o.link, o.seed), (Some("peer"), Link::Roce, Some(5)));
+        let o = parse("--ip 10.0.0.255 --dmac=02:00:c9:0:0:1f").unwrap();
+        assert_eq!((o.ip, o.dmac), (Some(Ipv4Addr::new(10, 0, 0, 255)), Some(Mac([2, 0, 0xc9, 0, 0, 0x1f]))));
     }
 
     #[test]
@@ -399,6 +403,9 @@ mod tests {
             ("--link x", "ib or roce"),
             ("--fault x", "corrupt, loss, duplicate, reorder or delay"),
             ("--ip 10.0.0", "an IPv4 address"),
+            ("--ip 10.0.0.0.1", "an IPv4 address"),
+            ("--ip 10.0.+0.1", "an IPv4 address"),
+            ("--ip 10.0.0.a", "an IPv4 address"),
             ("--dmac 1:2", "an Ethernet address"),
         ] {
             let error = parse(bad).unwrap_err().to_string();
