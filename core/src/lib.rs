@@ -13,6 +13,7 @@ mod flow;
 pub mod gid;
 pub mod qp;
 pub mod srq;
+pub mod sync;
 mod units;
 mod verbs;
 mod wc;

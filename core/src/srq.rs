@@ -1,47 +1,52 @@
-//! The free list of a shared receive queue.
+//! The free slots of a shared receive queue.
 //!
-//! Receives of a shared queue complete out of order, so a slot is free when its completion was polled. The poster takes
-//! slots from a list that it alone holds; pollers (there may be several CQs) put slots onto a stack of returned ones,
-//! which the poster takes over as a whole when its own list runs out. The successor of a slot must be known when the
-//! slot is posted (the device follows the link), so one slot always stays back: of `n` slots `n - 1` can be posted.
+//! Receives of a shared queue complete out of order, so a slot is free when its completion was polled. Free slots wait in
+//! a ring of their own: pollers (there may be several CQs) put one behind the others, the poster takes the foremost. The
+//! successor of a slot must be known when the slot is posted (the device follows the link), so one slot always stays
+//! back: of `n` slots `n - 1` can be posted.
 //!
-//! Shared between threads, a returned slot is pushed by compare-and-swap and the stack taken by swap. Nothing else is
-//! ever popped from the stack, so the ABA problem does not arise and no lock is needed.
+//! Shared between threads, pollers take a latch for the few instructions that it takes to give a slot back, so that they
+//! are one writer; the poster waits for nobody: it reads how far the ring was written, and each word of it afterwards.
 
-use core::{
-    ptr::NonNull,
-    sync::atomic::{
-        AtomicU32, AtomicU64,
-        Ordering::{Acquire, Relaxed, Release},
-    },
+use crate::sync::{
+    AtomicU32, AtomicU64, Latch,
+    Ordering::{Acquire, Relaxed, Release},
 };
+use core::ptr::NonNull;
 
-/// End of a list.
-const NONE: u32 = u32::MAX;
-/// In place of a link: the slot is with the device.
-const POSTED: u32 = u32::MAX - 1;
-
-/// A slot: the id of the request in it, or its place in a list. In host-only memory.
+/// A slot: the id of the request in it, and, beside it, a word of the ring of free slots. In host-only memory.
 #[derive(Debug, Default)]
 #[repr(C, align(16))]
 pub struct SrqSlot {
     wr_id: AtomicU64,
-    next: AtomicU32,
+    /// 1 while the slot is with the device.
+    posted: AtomicU32,
+    /// A free slot: the word of the ring of free slots at this place, not a word about this slot.
+    free: AtomicU32,
 }
 
 /// The slots of a shared receive queue.
 #[derive(Debug)]
 pub struct SrqSlots {
     slots: NonNull<SrqSlot>,
-    len: u32,
+    mask: u32,
+    /// Slots put into the ring of free ones; counts on.
     returned: AtomicU32,
+    /// Whoever holds it may put slots there.
+    latch: Latch,
 }
 
-/// The poster's end of [`SrqSlots`]: the next slot to be posted. A plain value, so that a batch can work on a copy.
+/// The poster's end of [`SrqSlots`]. A plain value, so that a batch can work on a copy.
 #[derive(Clone, Copy, Debug)]
 pub struct SrqPoster {
     slots: NonNull<SrqSlot>,
-    head: u32,
+    mask: u32,
+    /// The slot that is posted next.
+    slot: u32,
+    /// The word of the ring that holds the one after it; counts on.
+    ahead: u32,
+    /// How far the ring of free slots is written, as far as was looked.
+    known: u32,
 }
 
 /// A slot to post, and the one that will be posted after it.
@@ -60,55 +65,54 @@ impl SrqSlots {
     /// `slots` is valid for that many slots while either lives, and nobody else touches them. One poster is at work: a
     /// copy replaces the value that it was made of.
     pub unsafe fn new(slots: NonNull<SrqSlot>, log_slots: u32) -> (Self, SrqPoster) {
-        let list = Self { slots, len: 1 << log_slots, returned: AtomicU32::new(NONE) };
-        for i in 0..list.len {
-            list.slot(i).next.store(if i + 1 == list.len { NONE } else { i + 1 }, Relaxed);
-        }
-        (list, SrqPoster { slots, head: 0 })
+        let len = 1 << log_slots;
+        let list = Self { slots, mask: len - 1, returned: AtomicU32::new(len), latch: Latch::new() };
+        (0..len).for_each(|i| list.slot(i).free.store(i, Relaxed));
+        (list, SrqPoster { slots, mask: len - 1, slot: 0, ahead: 1, known: len })
     }
 
     /// Requests that can be outstanding.
     pub const fn capacity(&self) -> u32 {
-        self.len - 1
+        self.mask
     }
 
     #[inline(always)]
     fn slot(&self, i: u32) -> &SrqSlot {
-        debug_assert!(i < self.len);
-        // SAFETY: every index is a link of this list or was compared with `len`.
+        debug_assert!(i <= self.mask);
+        // SAFETY: every index was masked or compared with `mask`.
         unsafe { self.slots.add(i as usize).as_ref() }
     }
 
     /// Poller: the request in slot `i` is done; gives its id back and frees the slot. `None`, and nothing changes, if
-    /// the slot is not with the device. `shared` says that other threads post or poll at the same time.
+    /// the slot is not with the device. `shared` says that other threads poll at the same time.
     #[inline(always)]
     pub fn complete(&self, i: u32, shared: bool) -> Option<u64> {
-        if i >= self.len {
+        if i > self.mask {
             return None;
         }
+        if !shared {
+            return self.give_back(i);
+        }
+        self.latch.lock();
+        let wr_id = self.give_back(i);
+        self.latch.unlock();
+        wr_id
+    }
+
+    /// [`complete`](Self::complete) for the one who may put slots into the ring now.
+    #[inline(always)]
+    fn give_back(&self, i: u32) -> Option<u64> {
         let slot = self.slot(i);
-        // Between threads the slot is claimed, so that one that a device tells of in two CQs comes back once.
-        let posted = if shared {
-            slot.next.compare_exchange(POSTED, NONE, Acquire, Relaxed).is_ok()
-        } else {
-            slot.next.load(Acquire) == POSTED
-        };
-        if !posted {
+        // Acquire: the id was written before, also where a device tells of a slot that is posted at this moment.
+        if slot.posted.load(Acquire) == 0 {
             return None;
         }
         let wr_id = slot.wr_id.load(Relaxed);
-        let mut top = self.returned.load(Relaxed);
-        loop {
-            slot.next.store(top, Relaxed);
-            if !shared {
-                self.returned.store(i, Relaxed);
-                break;
-            }
-            match self.returned.compare_exchange_weak(top, i, Release, Relaxed) {
-                Ok(_) => break,
-                Err(other) => top = other,
-            }
-        }
+        slot.posted.store(0, Relaxed);
+        let returned = self.returned.load(Relaxed);
+        self.slot(returned & self.mask).free.store(i, Relaxed);
+        // Release: the poster reads the word, and writes the slot anew, after all of this.
+        self.returned.store(returned.wrapping_add(1), Release);
         Some(wr_id)
     }
 }
@@ -116,24 +120,31 @@ impl SrqSlots {
 impl SrqPoster {
     #[inline(always)]
     fn slot(&self, i: u32) -> &SrqSlot {
-        // SAFETY: every index is a link of the list.
+        // SAFETY: every index is masked, or a word of the ring, which holds indices of slots only.
         unsafe { self.slots.add(i as usize).as_ref() }
+    }
+
+    /// Requests pushed; counts on.
+    #[inline(always)]
+    pub const fn posted(&self) -> u32 {
+        self.ahead.wrapping_sub(1)
     }
 
     /// The next place, if there is one for sure, without looking at what was returned since. Nothing changes until
     /// [`take`](Self::take).
     #[inline(always)]
     pub fn known_place(&self) -> Option<SrqPlace> {
-        let next = self.slot(self.head).next.load(Relaxed);
-        (next != NONE).then_some(SrqPlace { slot: self.head, next })
+        if self.ahead == self.known {
+            return None;
+        }
+        Some(SrqPlace { slot: self.slot, next: self.slot(self.ahead & self.mask).free.load(Relaxed) })
     }
 
     /// The next place, if the queue is not full. Nothing changes until [`take`](Self::take).
     #[inline(always)]
-    pub fn place(&self, list: &SrqSlots) -> Option<SrqPlace> {
-        if self.slot(self.head).next.load(Relaxed) == NONE {
-            // Takes over what was returned.
-            self.slot(self.head).next.store(list.returned.swap(NONE, Acquire), Relaxed);
+    pub fn place(&mut self, list: &SrqSlots) -> Option<SrqPlace> {
+        if self.ahead == self.known {
+            self.known = list.returned.load(Acquire);
         }
         self.known_place()
     }
@@ -143,8 +154,15 @@ impl SrqPoster {
     pub fn take(&mut self, place: SrqPlace, wr_id: u64) {
         let slot = self.slot(place.slot);
         slot.wr_id.store(wr_id, Relaxed);
-        slot.next.store(POSTED, Release);
-        self.head = place.next;
+        slot.posted.store(1, Release);
+        self.slot = place.next;
+        self.ahead = self.ahead.wrapping_add(1);
+    }
+
+    /// Goes on where a copy of it came to by [`take`](Self::take).
+    #[inline(always)]
+    pub const fn catch_up(&mut self, copy: Self) {
+        (self.slot, self.ahead) = (copy.slot, copy.ahead);
     }
 }
 

@@ -6,13 +6,11 @@
 //! `posted`, before the device is told; the poller writes `retired`. So posting on one core and polling on another needs
 //! no lock. No word that a device says is trusted: a completion that names no outstanding request is refused.
 
-use core::{
-    ptr::NonNull,
-    sync::atomic::{
-        AtomicU32, AtomicU64,
-        Ordering::{Acquire, Relaxed, Release},
-    },
+use crate::sync::{
+    AtomicU32, AtomicU64,
+    Ordering::{Acquire, Relaxed, Release},
 };
+use core::ptr::NonNull;
 
 /// What a send request leaves behind for its completion. One for each basic block of the ring, in host-only memory.
 #[derive(Debug, Default)]
@@ -107,6 +105,12 @@ impl SendPoster {
     #[inline(always)]
     pub fn publish(&self, queue: &SendQueue) {
         queue.posted.store(self.posted, Release);
+    }
+
+    /// Goes on where a copy of it came to by [`push`](Self::push).
+    #[inline(always)]
+    pub const fn catch_up(&mut self, copy: Self) {
+        (self.block, self.posted) = (copy.block, copy.posted);
     }
 
     /// Looks anew how much room there is: the limit has changed.
@@ -224,6 +228,12 @@ impl RecvPoster {
     #[inline(always)]
     pub fn publish(&self, queue: &RecvQueue) {
         queue.posted.store(self.posted, Release);
+    }
+
+    /// Goes on where a copy of it came to by [`push`](Self::push).
+    #[inline(always)]
+    pub const fn catch_up(&mut self, copy: Self) {
+        self.posted = copy.posted;
     }
 
     /// Looks anew how much room there is: the limit has changed.

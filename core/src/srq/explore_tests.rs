@@ -110,9 +110,11 @@ impl Machine for Queue {
     }
 
     fn state(&self) -> Self::State {
-        let links = self.slots.iter().map(|s| s.next.load(Relaxed)).collect();
-        let heads = [self.list.returned.load(Relaxed), self.poster.head];
-        (links, heads, self.waiting.clone(), self.under_way.clone(), self.cqs.clone())
+        let word = |n: u32| self.slots[(n & self.list.mask) as usize].free.load(Relaxed);
+        let (posted, returned) = (self.poster.posted(), self.list.returned.load(Relaxed));
+        let free = (posted..returned).map(word).collect();
+        let heads = [posted & self.list.mask, self.poster.known - posted];
+        (free, heads, self.waiting.clone(), self.under_way.clone(), self.cqs.clone())
     }
 }
 

@@ -11,7 +11,7 @@ use crate::{
     hca::Hca,
     policy::{Guards, Lock, Policy},
     target::Target,
-    users::Lookup,
+    users::NO_CQN,
     watch::Watch,
 };
 use bareverbs::{Argument, Completion, CompletionQueue, CqInit, Cqn, Error, LinkLayer, Notify, PollError};
@@ -28,8 +28,6 @@ use core::{
     time::Duration,
 };
 
-/// Number of a CQ that the device does not have.
-const NO_CQN: u32 = u32::MAX;
 /// How long the last entry of an old ring may take after the device said that it had changed over.
 const SWITCH_TIMEOUT: Duration = Duration::from_secs(1);
 
@@ -120,8 +118,8 @@ impl<H: PciFunction, P: Policy> Cq<H, P> {
         let ring = unsafe { Ring::new(memory.ring.ptr(), log, log_stride) };
         ring.invalidate();
         let infiniband = hca.caps.link == LinkLayer::InfiniBand;
-        // SAFETY: as above; the record goes with the object too.
-        let ring = unsafe { CqRing::new(ring, record(&memory.record, 0), infiniband, P::SHARED) };
+        // SAFETY: as above; the record goes with the object too, which holds its device, which holds the table.
+        let ring = unsafe { CqRing::new(ring, record(&memory.record, 0), hca.users.lookup(), infiniband, P::SHARED) };
         let object = CqObject {
             watch: Watch::default(),
             next: Next::new(&ring),
@@ -181,6 +179,7 @@ impl<H: PciFunction, P: Policy> CqObject<H, P> {
         })?;
         let cqn = create_cq::out::CQN.get(&out);
         self.cqn.store(cqn, Ordering::Relaxed);
+        self.ring.with(|ring| ring.cqn = cqn);
         // SAFETY: the object takes the number out before it goes.
         unsafe { self.hca().watch(|watches| &watches.cqs, cqn, NonNull::from(&self.watch)) }
     }
@@ -230,22 +229,47 @@ impl<H: PciFunction, P: Policy> CqObject<H, P> {
         if self.watch.flags() & (Watch::CQ_ERROR | Watch::DEVICE_FATAL) != 0 { Err(self.failed()) } else { Ok(()) }
     }
 
-    /// From a user index to the QP.
-    #[inline(always)]
-    fn users(&self) -> Lookup {
-        // SAFETY: a CQ holds its device, which holds the table.
-        unsafe { self.hca().users.lookup() }
-    }
-
     /// Takes the next completion for a view to show.
     #[inline(always)]
     pub(crate) fn advance(&self) -> Result<Option<Shown>, PollError> {
         self.check()?;
-        let shown = self.with_consumer(|ring| ring.advance(self.users(), &self.hca().hal))?;
+        let shown = self.with_consumer(|ring| ring.advance(&self.hca().hal))?;
         if shown.is_none() {
             self.idle();
         }
         Ok(shown)
+    }
+
+    /// Takes one completion; 0 if [`nothing`](Self::nothing) says why there is none. A function of its own: it needs no
+    /// stack, and a poll of an empty queue none of it.
+    #[inline(never)]
+    fn poll_one(&self, place: &mut Completion) -> usize {
+        if self.ring.with(|ring| ring.poll_one(&self.next, &self.hca().hal, place)) {
+            return 1;
+        }
+        self.poll_odd(core::slice::from_mut(place))
+    }
+
+    /// The same, of an entry that does not come every day.
+    #[cold]
+    #[inline(never)]
+    fn poll_odd(&self, out: &mut [Completion]) -> usize {
+        self.ring.with(|ring| ring.poll_odd(&self.next, &self.hca().hal, out, 0))
+    }
+
+    /// Takes any number of completions, as [`poll_one`](Self::poll_one).
+    #[inline(never)]
+    fn poll_many(&self, out: &mut [Completion]) -> usize {
+        self.ring.with(|ring| ring.poll_many(&self.next, &self.hca().hal, out))
+    }
+
+    /// Why a poll took nothing although there was something.
+    #[cold]
+    #[inline(never)]
+    fn nothing(&self) -> Result<usize, PollError> {
+        self.ring.with(|ring| ring.refusal(&self.next))?;
+        self.idle();
+        Ok(0)
     }
 
     #[cold]
@@ -390,17 +414,15 @@ impl<H: PciFunction, P: Policy> CompletionQueue for Cq<H, P> {
         let object = &*self.0;
         object.check()?;
         // SAFETY: only this handle, which is borrowed exclusively, changes the ring for another.
-        if !unsafe { object.next.is_empty() } {
-            let taken = object.ring.with(|ring| {
-                let taken = ring.poll(object.users(), &object.next, &object.hca().hal, out);
-                if taken != 0 { Ok(taken) } else { ring.refusal(&object.next) }
-            })?;
-            if taken != 0 {
-                return Ok(taken);
-            }
+        if unsafe { object.next.is_empty() } {
+            object.idle();
+            return Ok(0);
         }
-        object.idle();
-        Ok(0)
+        let taken = match out {
+            [place] => object.poll_one(place),
+            _ => object.poll_many(out),
+        };
+        if taken == 0 { object.nothing() } else { Ok(taken) }
     }
 
     #[inline]

@@ -3,7 +3,7 @@
 use crate::{
     cqe::{Context, Entry, receive, request},
     target::Target,
-    users::Lookup,
+    users::{Lookup, NO_CQN, Side},
 };
 use bareverbs::{Completion, Error, PollError, Qpn, cq::Consumer};
 use bareverbs_hal::Dma;
@@ -100,6 +100,19 @@ impl Next {
         self.0.store(entry.0.as_ptr().map_addr(|addr| addr | usize::from(owner)), Ordering::Relaxed);
     }
 
+    /// Steps to the entry after this one.
+    #[inline(always)]
+    fn advance(&self, ring: &Ring, entry: Entry) {
+        // SAFETY: the next entry, or the end.
+        let after = unsafe { entry.0.byte_add(ring.stride) };
+        let word = self.0.load(Ordering::Relaxed);
+        if after != ring.end {
+            self.0.store(word.wrapping_byte_add(ring.stride), Ordering::Relaxed);
+        } else {
+            self.set(Entry(ring.first), word.addr() as u8 & op_own::OWNER ^ op_own::OWNER);
+        }
+    }
+
     /// Where the consumer of a ring stands now.
     pub(crate) fn set_from(&self, ring: &CqRing) {
         self.set(ring.ring.entry(ring.consumer), ring.consumer.owner());
@@ -181,10 +194,16 @@ pub(crate) struct CqRing {
     held: bool,
     /// Where it stands.
     shown: u32,
+    /// Where the consumer stood then: a poll that goes on from there holds nothing (the view was forgotten).
+    held_at: u32,
     /// The error that a poll met first, until it is told.
     refused: Option<PollError>,
     /// Doorbell record: consumer index, and the dword that arms.
     record: NonNull<[AtomicU32; 2]>,
+    /// From user indices to QPs.
+    users: Lookup,
+    /// Its number, by which it knows its QPs.
+    pub(crate) cqn: u32,
     /// All ones on an InfiniBand port, 0 on Ethernet.
     infiniband: u32,
     /// Other threads post to the SRQs meanwhile.
@@ -196,15 +215,25 @@ unsafe impl Send for CqRing {}
 
 impl CqRing {
     /// # Safety
-    /// `ring` and `record` are valid for as long as this is used, and nobody else but the device touches them.
-    pub(crate) unsafe fn new(ring: Ring, record: NonNull<[AtomicU32; 2]>, infiniband: bool, shared: bool) -> Self {
+    /// `ring` and `record` are valid for as long as this is used, and nobody else but the device touches them; `users` is
+    /// valid as long.
+    pub(crate) unsafe fn new(
+        ring: Ring,
+        record: NonNull<[AtomicU32; 2]>,
+        users: Lookup,
+        infiniband: bool,
+        shared: bool,
+    ) -> Self {
         Self {
             ring,
             consumer: Consumer::new(ring.log),
             held: false,
             shown: 0,
+            held_at: 0,
             refused: None,
             record,
+            users,
+            cqn: NO_CQN,
             infiniband: if infiniband { u32::MAX } else { 0 },
             shared,
         }
@@ -226,8 +255,18 @@ impl CqRing {
     /// Tells the device how far the ring was consumed.
     #[inline(always)]
     pub(crate) fn publish(&self) {
-        let index = if self.held { self.shown } else { self.consumer.index() } & 0xff_ffff;
         // Release: entries were read before the device may overwrite them.
+        self.record(doorbell_record::CQ_SET_CI).store(self.index().to_be(), Ordering::Release);
+    }
+
+    /// Whether a view still reads an entry.
+    fn holds(&self) -> bool {
+        self.held && self.held_at == self.consumer.index()
+    }
+
+    /// The same, but for an entry that a view still reads.
+    fn publish_but_shown(&self) {
+        let index = if self.holds() { self.shown & 0xff_ffff } else { self.index() };
         self.record(doorbell_record::CQ_SET_CI).store(index.to_be(), Ordering::Release);
     }
 
@@ -236,24 +275,25 @@ impl CqRing {
         self.record(doorbell_record::CQ_ARM).store(value.to_be(), Ordering::Release);
     }
 
-    /// Takes up to `out.len()` completions. `next` says where the consumer stands. Where none was taken,
-    /// [`refusal`](Self::refusal) says why.
+    /// Takes one completion. `false`, and nothing was done, for a datagram and an entry that does not come every day.
     #[inline(always)]
-    pub(crate) fn poll<H: Dma>(&mut self, users: Lookup, next: &Next, hal: &H, out: &mut [Completion]) -> usize {
-        let [place] = out else { return self.poll_many(users, next, hal, out) };
+    pub(crate) fn poll_one<H: Dma>(&mut self, next: &Next, hal: &H, place: &mut Completion) -> bool {
         let (entry, owner) = next.get();
         let kind = (entry.op_own() ^ owner) & KIND;
         hal.dma_rmb();
-        if kind & op_own::OWNER != 0 || !self.take_short(users, entry, kind, place) {
-            return self.poll_odd(users, next, hal, out, 0);
+        if kind & op_own::OWNER != 0 || !self.take_short::<false>(entry, kind, place) {
+            return false;
         }
-        let (entry, owner) = self.after(entry, owner);
-        self.took(next, entry, owner, 1)
+        next.advance(&self.ring, entry);
+        self.consumer = self.consumer.plus(1);
+        self.publish();
+        true
     }
 
-    /// Takes any number of completions. Apart from the poll for one, which stays a short piece of code so.
-    #[inline(never)]
-    fn poll_many<H: Dma>(&mut self, users: Lookup, next: &Next, hal: &H, out: &mut [Completion]) -> usize {
+    /// Takes up to `out.len()` completions. `next` says where the consumer stands. Where none was taken,
+    /// [`refusal`](Self::refusal) says why.
+    #[inline(always)]
+    pub(crate) fn poll_many<H: Dma>(&mut self, next: &Next, hal: &H, out: &mut [Completion]) -> usize {
         let (mut entry, mut owner) = next.get();
         let mut taken = 0;
         for place in out.iter_mut() {
@@ -262,8 +302,8 @@ impl CqRing {
                 break;
             }
             hal.dma_rmb();
-            if !self.take_short(users, entry, kind, place) {
-                return self.poll_odd(users, next, hal, out, taken);
+            if !self.take_short::<true>(entry, kind, place) {
+                return self.poll_odd(next, hal, out, taken);
             }
             taken += 1;
             (entry, owner) = self.after(entry, owner);
@@ -274,18 +314,11 @@ impl CqRing {
     /// The rest of a poll, from an entry that does not come every day; `taken` were before it.
     #[cold]
     #[inline(never)]
-    fn poll_odd<H: Dma>(
-        &mut self,
-        users: Lookup,
-        next: &Next,
-        hal: &H,
-        out: &mut [Completion],
-        mut taken: u32,
-    ) -> usize {
+    pub(crate) fn poll_odd<H: Dma>(&mut self, next: &Next, hal: &H, out: &mut [Completion], mut taken: u32) -> usize {
         let consumer = self.consumer.plus(taken);
         let (mut entry, mut owner) = (self.ring.entry(consumer), consumer.owner());
         for place in out.iter_mut().skip(taken as usize) {
-            match self.take(users, hal, entry, owner, place) {
+            match self.take(hal, entry, owner, place) {
                 Taken::Done => {}
                 Taken::Empty => break,
                 Taken::Bad(error) => {
@@ -313,8 +346,6 @@ impl CqRing {
     fn took(&mut self, next: &Next, entry: Entry, owner: u8, n: u32) -> usize {
         next.set(entry, owner);
         self.consumer = self.consumer.plus(n);
-        // No view is at work now.
-        self.held = false;
         self.publish();
         n as usize
     }
@@ -331,25 +362,25 @@ impl CqRing {
     }
 
     /// Makes a completion of an entry, if it is there, and retires its request.
-    fn take<H: Dma>(&self, users: Lookup, hal: &H, entry: Entry, owner: u8, place: &mut Completion) -> Taken {
+    fn take<H: Dma>(&self, hal: &H, entry: Entry, owner: u8, place: &mut Completion) -> Taken {
         let kind = (entry.op_own() ^ owner) & KIND;
         if kind & op_own::OWNER != 0 {
             return Taken::Empty;
         }
         hal.dma_rmb();
-        if self.take_short(users, entry, kind, place) { Taken::Done } else { self.odd(users, entry, kind, place) }
+        if self.take_short::<true>(entry, kind, place) { Taken::Done } else { self.odd(entry, kind, place) }
     }
 
     /// Makes a completion of an entry that is there and tells of a success, and retires its request. `false`, and nothing
     /// was done, for any other. The completion is written to its place at once: built elsewhere and copied, its small
-    /// fields would be read back before they have left the store buffer.
+    /// fields would be read back before they have left the store buffer. Without `DATAGRAMS` their receives are left too:
+    /// then there is no call in here, and nothing to be kept across one.
     #[inline(always)]
-    fn take_short(&self, users: Lookup, entry: Entry, kind: u8, place: &mut Completion) -> bool {
-        // SAFETY: QPs leave the table before they go, and this CQ's lock is taken for that.
-        let target = unsafe { users.get(entry.user_index()).as_ref() };
-        // What is left of the QPN is zero if it is the QP's; then the send opcode stands alone.
-        let Ok(send_opcode) = u8::try_from(entry.raw_sop_qpn() ^ target.raw_qpn()) else { return false };
+    fn take_short<const DATAGRAMS: bool>(&self, entry: Entry, kind: u8, place: &mut Completion) -> bool {
         if kind == opcode::REQ {
+            let Some(target) = self.target(entry, Side::Send) else { return false };
+            // What is left of the QPN is zero if it is the QP's; then the send opcode stands alone.
+            let Ok(send_opcode) = u8::try_from(entry.raw_sop_qpn() ^ target.raw_qpn()) else { return false };
             let Some(opcode) = request(send_opcode) else { return false };
             let Some(wr_id) = target.send.complete(entry.wqe_counter()) else { return false };
             entry.sent(place, wr_id, target.qpn(), opcode);
@@ -359,12 +390,23 @@ impl CqRing {
         if !kind.good {
             return false;
         }
+        let Some(target) = self.target(entry, Side::Receive) else { return false };
+        if u8::try_from(entry.raw_sop_qpn() ^ target.raw_qpn()).is_err() || (!DATAGRAMS && target.datagram) {
+            return false;
+        }
         let Some(wr_id) = self.receive(target, entry) else { return false };
-        match self.context(target) {
+        match self.context(target).filter(|_| DATAGRAMS) {
             None => entry.received(place, wr_id, target.qpn(), kind),
             Some(context) => entry.received_datagram(place, wr_id, target.qpn(), kind, context),
         }
         true
+    }
+
+    /// The QP at the user index of an entry, if it completes to this CQ.
+    #[inline(always)]
+    fn target(&self, entry: Entry, side: Side) -> Option<&Target> {
+        // SAFETY: this CQ's lock is held while there is a reference to this.
+        unsafe { self.users.get(entry.raw_user_index(), side, self.cqn) }
     }
 
     /// What an entry does not tell of a receive; nothing on a connected QP, where an entry may tell of a GRH that is not
@@ -388,16 +430,15 @@ impl CqRing {
     /// The entries that [`take_short`](Self::take_short) leaves: failed requests, what makes no sense, and those that are
     /// not there yet although their owner bit is already that of the lap, as in a ring just made. The device may write
     /// such a one at this moment, so what it is follows from `kind` alone, which was read once.
-    fn odd(&self, users: Lookup, entry: Entry, kind: u8, place: &mut Completion) -> Taken {
+    fn odd(&self, entry: Entry, kind: u8, place: &mut Completion) -> Taken {
         let cqe_opcode = kind >> op_own::OPCODE_SHIFT;
         if cqe_opcode == opcode::INVALID {
             return Taken::Empty;
         }
-        // SAFETY: QPs leave the table before they go, and this CQ's lock is taken for that.
-        let target = unsafe { users.get(entry.user_index()).as_ref() };
-        if !target.is_of(entry) {
+        let side = if matches!(cqe_opcode, opcode::REQ | opcode::REQ_ERR) { Side::Send } else { Side::Receive };
+        let Some(target) = self.target(entry, side).filter(|target| target.is_of(entry)) else {
             return Taken::Bad(PollError::UnknownQp(Qpn::new(entry.qpn())));
-        }
+        };
         if target.shared {
             return self.shared(target, entry, kind, place);
         }
@@ -433,17 +474,17 @@ impl CqRing {
 
     /// Takes the next completion for a view to show.
     #[inline(always)]
-    pub(crate) fn advance<H: Dma>(&mut self, users: Lookup, hal: &H) -> Result<Option<Shown>, PollError> {
+    pub(crate) fn advance<H: Dma>(&mut self, hal: &H) -> Result<Option<Shown>, PollError> {
         let entry = self.ring.entry(self.consumer);
         let mut completion = Completion::default();
-        let result = match self.take(users, hal, entry, self.consumer.owner(), &mut completion) {
+        let result = match self.take(hal, entry, self.consumer.owner(), &mut completion) {
             Taken::Done => {
-                let wr_id = completion.wr_id;
-                // SAFETY: QPs leave the table before they go, and this CQ's lock is taken for that.
-                let target = unsafe { users.get(entry.user_index()).as_ref() };
-                let (context, frames) = (self.context(target), target.frames);
-                let qpn = if frames { target.qpn() } else { entry.qpn() };
-                Ok(Shown { entry, wr_id, qpn, context, frames })
+                let side = if entry.is_receive() { Side::Receive } else { Side::Send };
+                let target = self.target(entry, side);
+                let frames = target.is_some_and(|target| target.frames);
+                let qpn = target.filter(|_| frames).map_or(entry.qpn(), Target::qpn);
+                let context = target.and_then(|target| self.context(target));
+                Ok(Shown { entry, wr_id: completion.wr_id, qpn, context, frames })
             }
             Taken::Empty => {
                 self.end_view();
@@ -453,8 +494,8 @@ impl CqRing {
         };
         self.shown = self.consumer.index();
         self.consumer = self.consumer.plus(1);
-        self.held = result.is_ok();
-        self.publish();
+        (self.held, self.held_at) = (result.is_ok(), self.consumer.index());
+        self.publish_but_shown();
         result.map(Some)
     }
 
@@ -470,6 +511,7 @@ impl CqRing {
     pub(crate) fn sweep<H: Dma>(&mut self, hal: &H, user_index: u32, target: &Target) {
         let ring = self.ring;
         let shared = self.shared;
+        let held = self.holds();
         self.consumer = self.consumer.sweep(
             &mut (),
             |(), at| ring.is_new(at),
@@ -487,7 +529,8 @@ impl CqRing {
             },
             |(), from, to| ring.copy(from, &ring, to),
         );
-        self.publish();
+        (self.held, self.held_at) = (held, self.consumer.index());
+        self.publish_but_shown();
     }
 
     /// Entries that the device has written and nobody has taken.
@@ -517,7 +560,7 @@ impl CqRing {
         }
         self.ring = new;
         self.consumer = begin;
-        self.publish();
+        self.publish_but_shown();
         true
     }
 }

@@ -94,11 +94,12 @@ impl DeviceRing {
 }
 
 impl Queue {
-    fn new(log: u32, start: u32) -> Self {
+    fn new(log: u32, start: u32, users: &Users, cqn: u32) -> Self {
         let record = Box::new([AtomicU32::new(0), AtomicU32::new(0)]);
         let device = DeviceRing::new(log);
-        // SAFETY: record and memory are kept beside the ring.
-        let mut ring = unsafe { CqRing::new(device.driver(), NonNull::from(&*record), true, false) };
+        // SAFETY: record, memory and table are kept beside the ring.
+        let mut ring = unsafe { CqRing::new(device.driver(), NonNull::from(&*record), users.lookup(), true, false) };
+        ring.cqn = cqn;
         ring.consumer = Consumer::at(log, start);
         ring.publish();
         let next = Next::new(&ring);
@@ -194,7 +195,7 @@ struct World {
 }
 
 impl World {
-    fn new(cqs: Vec<Queue>, cq_of: [usize; 2]) -> Self {
+    fn new(logs: &[u32], start: u32, cq_of: [usize; 2]) -> Self {
         let mut srq_slots: Vec<SrqSlot> = (0..1 << LOG_SLOTS).map(|_| SrqSlot::default()).collect();
         let mut send_slots: Vec<Vec<SendSlot>> =
             (0..2).map(|_| (0..1 << LOG_SLOTS).map(|_| SendSlot::default()).collect()).collect();
@@ -216,8 +217,11 @@ impl World {
             senders.push(sender);
         }
         for (n, target) in (0..).zip(&targets) {
-            assert_eq!(users.insert(0, 4, NonNull::from(target)), Some(n));
+            let cqn = cq_of[n as usize] as u32;
+            // SAFETY: the targets are kept beside the table.
+            assert_eq!(unsafe { users.insert(0, 4, NonNull::from(target), [cqn; 2]) }, Some(n));
         }
+        let cqs = (0..).zip(logs).map(|(cqn, log)| Queue::new(*log, start, &users, cqn)).collect();
         let free = (0..1 << LOG_SLOTS).collect();
         let (returned, waiting, unpolled) = Default::default();
         let _tables = (send_slots, srq_slots, wr_ids);
@@ -252,7 +256,7 @@ impl World {
     fn post_recv(&mut self) -> bool {
         let place = self.poster.place(&self.srq);
         if self.free.len() == 1 {
-            self.free.extend(self.returned.drain(..).rev());
+            self.free.extend(self.returned.drain(..));
         }
         // One stays back.
         let expected = (self.free.len() > 1).then(|| (self.free[0], self.free[1]));
@@ -317,10 +321,14 @@ impl World {
             return false;
         }
         let mut out = vec![Completion::default(); most];
-        // SAFETY: the table is kept beside the CQs.
-        let lookup = unsafe { self.users.lookup() };
         let cq = &mut self.cqs[n];
-        let taken = cq.ring.poll(lookup, &cq.next, &Host, &mut out);
+        let taken = match &mut out[..] {
+            [place] => match cq.ring.poll_one(&cq.next, &Host, place) {
+                true => 1,
+                false => cq.ring.poll_odd(&cq.next, &Host, &mut out, 0),
+            },
+            _ => cq.ring.poll_many(&cq.next, &Host, &mut out),
+        };
         let good = cq.list.iter().take_while(|(_, what, _)| matches!(what, What::Send | What::Recv)).count();
         assert_eq!(taken, good.min(most), "{:?}", cq.list);
         if taken == 0 {
@@ -344,9 +352,7 @@ impl World {
         if cq.resize.is_some() {
             return false;
         }
-        // SAFETY: the table is kept beside the CQs.
-        let lookup = unsafe { self.users.lookup() };
-        let result = cq.ring.advance(lookup, &Host);
+        let result = cq.ring.advance(&Host);
         cq.next.set_from(&cq.ring);
         cq.view = Some(None);
         match (cq.list.pop_front(), result) {
@@ -517,7 +523,7 @@ impl Machine for Shared {
 fn every_order_of_writing_polling_sweeping_and_resizing() {
     for start in STARTS {
         let depth = if start == 0 { 8 } else { 7 };
-        let explored = explore(14, depth, || Resized(World::new(vec![Queue::new(2, start)], [0, 0])));
+        let explored = explore(14, depth, || Resized(World::new(&[2], start, [0, 0])));
         println!("CQ of 4 from {start:#x}, resized to 2, 4 and 8: {explored}");
         assert!(explored.states > 1000, "{explored}");
     }
@@ -527,8 +533,7 @@ fn every_order_of_writing_polling_sweeping_and_resizing() {
 fn every_order_of_two_cqs_on_one_srq() {
     const DEPTH: usize = 8;
     for start in STARTS {
-        let cqs = || vec![Queue::new(2, start), Queue::new(1, start)];
-        let explored = explore(16, DEPTH, || Shared(World::new(cqs(), [0, 1])));
+        let explored = explore(16, DEPTH, || Shared(World::new(&[2, 1], start, [0, 1])));
         println!("CQs of 4 and 2 on an SRQ of 4 slots, from {start:#x}: {explored}");
         assert!(explored.states > 1000, "{explored}");
     }

@@ -83,9 +83,14 @@ impl Entry {
         self.op_own() >> op_own::OPCODE_SHIFT
     }
 
+    /// The user index in the low 24 bits.
     #[inline(always)]
+    pub(crate) fn raw_user_index(self) -> u32 {
+        field!(self, Cqe64.srqn_uidx).get()
+    }
+
     pub(crate) fn user_index(self) -> u32 {
-        field!(self, Cqe64.srqn_uidx).get() & 0xff_ffff
+        self.raw_user_index() & 0xff_ffff
     }
 
     /// Send opcode (requester) in the top byte, QPN below.

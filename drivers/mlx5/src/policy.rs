@@ -18,6 +18,7 @@ pub(crate) use sealed::{Count, Guards, Lock};
 
 mod sealed {
     use super::{Local, Shared};
+    use bareverbs::sync::SpinLock;
     use core::{
         cell::{Cell, UnsafeCell},
         sync::atomic::{AtomicU32, Ordering, fence},
@@ -41,7 +42,7 @@ mod sealed {
 
     impl Guards for Shared {
         const SHARED: bool = true;
-        type Lock<T> = spin::Mutex<T>;
+        type Lock<T> = SpinLock<T>;
         type Count = AtomicU32;
     }
 
@@ -57,18 +58,18 @@ mod sealed {
         fn get_mut(&mut self) -> &mut T;
     }
 
-    impl<T> Lock<T> for spin::Mutex<T> {
+    impl<T> Lock<T> for SpinLock<T> {
         fn new(value: T) -> Self {
             Self::new(value)
         }
 
         #[inline(always)]
         fn with<R>(&self, f: impl FnOnce(&mut T) -> R) -> R {
-            f(&mut self.lock())
+            self.with(f)
         }
 
         fn try_with<R>(&self, f: impl FnOnce(&mut T) -> R) -> Option<R> {
-            self.try_lock().map(|mut value| f(&mut value))
+            self.try_with(f)
         }
 
         fn get_mut(&mut self) -> &mut T {

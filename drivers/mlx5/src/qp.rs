@@ -20,6 +20,7 @@ use crate::{
     srq::SrqObject,
     state::StateMemory,
     target::{NO_QPN, Target},
+    users::NO_CQN,
     watch::Watch,
 };
 use bareverbs::{
@@ -308,7 +309,9 @@ impl<H: PciFunction, P: Policy> QpObject<H, P> {
         let hca = self.device.hca();
         let target = NonNull::from(&self.target);
         let limit = hca.caps.limits.qps;
-        let user = hca.control.with(|_| hca.users.insert(hint, hca.caps.limits.users(), target));
+        let cqs = [self.send_cq(), self.recv_cq()].map(|cq| cq.map_or(NO_CQN, CqObject::cqn));
+        // SAFETY: `drop` does as it must.
+        let user = hca.control.with(|_| unsafe { hca.users.insert(hint, hca.caps.limits.users(), target, cqs) });
         let too_many = Error::OutOfRange { what: Argument::Qps, wanted: u64::from(limit) + 1, max: limit.into() };
         let user = user.ok_or(too_many)?;
         self.user_index.store(user, Ordering::Relaxed);
@@ -488,9 +491,10 @@ impl<H: PciFunction, P: Policy> Drop for QpObject<H, P> {
         }
         let user = self.user_index.load(Ordering::Relaxed);
         if user != NO_USER {
-            hca.control.with(|_| hca.users.remove(user));
+            hca.users.hide(user);
             // A poll on another thread that still looks at this QP ends before these return.
             self.send_cq.iter().chain(&self.recv_cq).for_each(|cq| cq.wait());
+            hca.control.with(|_| hca.users.remove(user));
         }
         // SAFETY: taken once, and not used after.
         unsafe {

@@ -26,59 +26,51 @@ impl<H: PciFunction, P: Policy> Qp<H, P> {
         // SAFETY: this is the QP's one handle, borrowed exclusively.
         (object, unsafe { object.recv.get() })
     }
+}
 
-    /// Posts a list of send requests of any length. Apart from the list of one, which stays a short piece of code so.
-    #[inline(never)]
-    fn post_send_many<'a>(&mut self, list: impl Iterator<Item: Borrow<SendWr<'a>>>) -> Result<(), PostListError> {
-        let (object, ring) = self.send_parts();
-        let mut result = Ok(());
-        for (index, wr) in list.enumerate() {
-            if !ring.push_short(wr.borrow())
-                && let Err(error) = object.push_send(ring, wr.borrow())
-            {
-                result = Err(PostListError { index, error });
-                break;
-            }
-        }
-        ring.ring(&object.target.send, &object.device.hca().hal);
-        result
-    }
-
-    /// Posts a send request by the long way.
+impl<H: PciFunction, P: Policy> QpObject<H, P> {
+    /// Posts a list of send requests of any length. Apart from the list of one, which stays a short piece of code so;
+    /// cold as seen from there.
     #[cold]
     #[inline(never)]
-    fn post_send_long(&mut self, wr: &SendWr<'_>) -> Result<(), PostListError> {
-        let (object, ring) = self.send_parts();
-        let result = object.push_send(ring, wr).map_err(|error| PostListError { index: 0, error });
-        ring.ring(&object.target.send, &object.device.hca().hal);
+    fn post_send_many<'a>(
+        &self,
+        ring: &mut SendRing,
+        list: impl Iterator<Item: Borrow<SendWr<'a>>>,
+    ) -> Result<(), PostListError> {
+        self.check().map_err(|error| PostListError { index: 0, error })?;
+        let result = ring.push_list(list, |ring, wr| self.push_send(ring, wr));
+        ring.ring(&self.target.send, &self.device.hca().hal);
         result
     }
 
-    /// Posts a list of receive requests of any length. Apart from the list of one, which stays a short piece of code so.
-    #[inline(never)]
-    fn post_recv_many<'a>(&mut self, list: impl Iterator<Item: Borrow<RecvWr<'a>>>) -> Result<(), PostListError> {
-        let (object, ring) = self.recv_parts();
-        let mut result = Ok(());
-        for (index, wr) in list.enumerate() {
-            if !ring.push_short(wr.borrow())
-                && let Err(error) = object.push_recv(ring, wr.borrow())
-            {
-                result = Err(PostListError { index, error });
-                break;
-            }
-        }
-        ring.ring(&object.target.recv, &object.device.hca().hal);
-        result
-    }
-
-    /// Posts a receive request by the long way.
+    /// Posts a send request that the shortest way did not take.
     #[cold]
     #[inline(never)]
-    fn post_recv_long(&mut self, wr: &RecvWr<'_>) -> Result<(), PostListError> {
-        let (object, ring) = self.recv_parts();
-        let result = object.push_recv(ring, wr).map_err(|error| PostListError { index: 0, error });
-        ring.ring(&object.target.recv, &object.device.hca().hal);
+    fn post_send_long(&self, ring: &mut SendRing, wr: &SendWr<'_>) -> Result<(), PostListError> {
+        self.post_send_many(ring, core::iter::once(wr))
+    }
+
+    /// Posts a list of receive requests of any length. Apart from the list of one, which stays a short piece of code so;
+    /// cold as seen from there.
+    #[cold]
+    #[inline(never)]
+    fn post_recv_many<'a>(
+        &self,
+        ring: &mut RecvRing,
+        list: impl Iterator<Item: Borrow<RecvWr<'a>>>,
+    ) -> Result<(), PostListError> {
+        self.check().map_err(|error| PostListError { index: 0, error })?;
+        let result = ring.push_list(list, |ring, wr| self.push_recv(ring, wr));
+        ring.ring(&self.target.recv, &self.device.hca().hal);
         result
+    }
+
+    /// Posts a receive request that the shortest way did not take.
+    #[cold]
+    #[inline(never)]
+    fn post_recv_long(&self, ring: &mut RecvRing, wr: &RecvWr<'_>) -> Result<(), PostListError> {
+        self.post_recv_many(ring, core::iter::once(wr))
     }
 }
 
@@ -161,33 +153,29 @@ impl<H: PciFunction, P: Policy> QueuePair for Qp<H, P> {
 
     #[inline]
     fn post_send<'a>(&mut self, list: impl IntoIterator<Item: Borrow<SendWr<'a>>>) -> Result<(), PostListError> {
-        self.0.check().map_err(|error| PostListError { index: 0, error })?;
         let mut list = list.into_iter();
+        let (object, ring) = self.send_parts();
         if list.size_hint().1 != Some(1) {
-            return self.post_send_many(list);
+            return object.post_send_many(ring, list);
         }
         let Some(wr) = list.next() else { return Ok(()) };
-        let (object, ring) = self.send_parts();
-        if !ring.push_short(wr.borrow()) {
-            return self.post_send_long(wr.borrow());
+        if object.check().is_ok() && ring.post_short(&object.target.send, &object.device.hca().hal, wr.borrow()) {
+            return Ok(());
         }
-        ring.ring(&object.target.send, &object.device.hca().hal);
-        Ok(())
+        object.post_send_long(ring, wr.borrow())
     }
 
     #[inline]
     fn post_recv<'a>(&mut self, list: impl IntoIterator<Item: Borrow<RecvWr<'a>>>) -> Result<(), PostListError> {
-        self.0.check().map_err(|error| PostListError { index: 0, error })?;
         let mut list = list.into_iter();
+        let (object, ring) = self.recv_parts();
         if list.size_hint().1 != Some(1) {
-            return self.post_recv_many(list);
+            return object.post_recv_many(ring, list);
         }
         let Some(wr) = list.next() else { return Ok(()) };
-        let (object, ring) = self.recv_parts();
-        if !ring.push_short(wr.borrow()) {
-            return self.post_recv_long(wr.borrow());
+        if object.check().is_ok() && ring.post_short(&object.target.recv, &object.device.hca().hal, wr.borrow()) {
+            return Ok(());
         }
-        ring.ring(&object.target.recv, &object.device.hca().hal);
-        Ok(())
+        object.post_recv_long(ring, wr.borrow())
     }
 }

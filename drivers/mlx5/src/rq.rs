@@ -2,13 +2,14 @@
 
 use crate::wqe::{self, Element};
 use bareverbs::{
-    PostError, RecvWr, Sge,
-    srq::{SrqPlace, SrqPoster, SrqSlots},
+    PostError, PostListError, RecvWr, Sge,
+    srq::{SrqPoster, SrqSlots},
     wq::{RecvPoster, RecvQueue},
 };
 use bareverbs_hal::Dma;
 use bareverbs_mlx5_prm::wqe::DS;
 use core::{
+    borrow::Borrow,
     ptr::NonNull,
     sync::atomic::{AtomicU32, Ordering},
 };
@@ -52,6 +53,22 @@ unsafe fn scatter_one(at: NonNull<u8>, max_sge: u32, sges: &[Sge]) -> bool {
         element.write_short(at);
     }
     true
+}
+
+/// Writes a receive WQE of one element that links to another slot. `false`, and nothing was done, if it is another list.
+///
+/// # Safety
+/// `at` has room for a next segment and `max_sge` others that nobody else uses, at least one.
+#[inline(always)]
+unsafe fn link_one(at: NonNull<u8>, max_sge: u32, sges: &[Sge], next: u32) -> bool {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let written = scatter_one(at.add(DS), max_sge, sges);
+        if written {
+            wqe::next(at, next);
+        }
+        written
+    }
 }
 
 /// Writes the list of a receive WQE.
@@ -120,23 +137,59 @@ impl RecvRing {
         self.memory.record().store(0, Ordering::Relaxed);
     }
 
-    /// The WQE of the next request.
+    /// The WQE in a slot.
     #[inline(always)]
-    fn wqe(&self) -> NonNull<u8> {
+    fn wqe(&self, slot: u32) -> NonNull<u8> {
         // SAFETY: slots are masked to the ring.
-        unsafe { self.memory.start.add(self.poster.slot() as usize * self.memory.stride) }
+        unsafe { self.memory.start.add(slot as usize * self.memory.stride) }
     }
 
-    /// Writes a request of one element to the ring. `false`, and nothing was done, for any other, and if the ring looks
-    /// full.
+    /// Posts a request of one element. `false`, and nothing was done, for any other, and if the ring looks full.
+    #[inline(always)]
+    pub(crate) fn post_short<H: Dma>(&mut self, queue: &RecvQueue, hal: &H, wr: &RecvWr<'_>) -> bool {
+        let pushed = self.push_short(wr);
+        if pushed {
+            self.ring(queue, hal);
+        }
+        pushed
+    }
+
+    /// Pushes a request of one element. `false`, and nothing was done, for any other, and if the ring looks full.
     #[inline(always)]
     pub(crate) fn push_short(&mut self, wr: &RecvWr<'_>) -> bool {
+        let at = self.wqe(self.poster.slot());
         // SAFETY: a slot of the ring that is free, with room for `max_sge` segments.
-        let written = self.poster.has_known_room() && unsafe { scatter_one(self.wqe(), self.max_sge, wr.sges) };
+        let written = self.poster.has_known_room() && unsafe { scatter_one(at, self.max_sge, wr.sges) };
         if written {
             self.poster.push(wr.wr_id);
         }
         written
+    }
+
+    /// Pushes a list. What the short way does not take goes to `long`, and so does what does not fit.
+    #[inline(always)]
+    pub(crate) fn push_list<'a>(
+        &mut self,
+        list: impl Iterator<Item: Borrow<RecvWr<'a>>>,
+        mut long: impl FnMut(&mut Self, &RecvWr<'_>) -> Result<(), PostError>,
+    ) -> Result<(), PostListError> {
+        let (mut poster, max_sge) = (self.poster, self.max_sge);
+        let begin = poster.posted();
+        for wr in list {
+            let wr = wr.borrow();
+            let at = self.wqe(poster.slot());
+            // SAFETY: a slot of the ring that is free, with room for `max_sge` segments.
+            if poster.has_known_room() && unsafe { scatter_one(at, max_sge, wr.sges) } {
+                poster.push(wr.wr_id);
+                continue;
+            }
+            self.poster.catch_up(poster);
+            let index = poster.posted().wrapping_sub(begin) as usize;
+            long(self, wr).map_err(|error| PostListError { index, error })?;
+            poster = self.poster;
+        }
+        self.poster.catch_up(poster);
+        Ok(())
     }
 
     /// Writes one request to the ring.
@@ -146,7 +199,7 @@ impl RecvRing {
             return Err(PostError::QueueFull);
         }
         // SAFETY: a slot of the ring that is free, with room for `max_sge` segments.
-        unsafe { scatter(self.wqe(), self.max_sge, wr.sges)? };
+        unsafe { scatter(self.wqe(self.poster.slot()), self.max_sge, wr.sges)? };
         self.poster.push(wr.wr_id);
         Ok(())
     }
@@ -166,15 +219,13 @@ pub(crate) struct SrqRing {
     poster: SrqPoster,
     memory: RecvMemory,
     max_sge: u32,
-    /// Requests pushed; counts on.
-    posted: u32,
 }
 
 impl SrqRing {
     /// # Safety
-    /// The memory is valid as it says for as long as the ring lives; nobody else writes it.
+    /// The memory is zeroed and valid as it says for as long as the ring lives; nobody else writes it.
     pub(crate) unsafe fn new(memory: RecvMemory, poster: SrqPoster, max_sge: u32) -> Self {
-        Self { poster, memory, max_sge, posted: 0 }
+        Self { poster, memory, max_sge }
     }
 
     /// A slot of the ring.
@@ -184,27 +235,44 @@ impl SrqRing {
         unsafe { self.memory.start.add(slot as usize * self.memory.stride) }
     }
 
-    /// The list of a request is written to a place: links it to the place of the one that will follow it.
+    /// Posts a request of one element. `false`, and nothing was done, for any other, and if the ring looks full.
     #[inline(always)]
-    fn take(&mut self, at: NonNull<u8>, place: SrqPlace, wr_id: u64) {
-        // SAFETY: the first segment of a slot that is free.
-        unsafe { wqe::next(at, place.next) };
-        self.poster.take(place, wr_id);
-        self.posted = self.posted.wrapping_add(1);
-    }
-
-    /// Writes a request of one element to the ring. `false`, and nothing was done, for any other, and if the ring looks
-    /// full.
-    #[inline(always)]
-    pub(crate) fn push_short(&mut self, wr: &RecvWr<'_>) -> bool {
+    pub(crate) fn post_short<H: Dma>(&mut self, hal: &H, wr: &RecvWr<'_>) -> bool {
         let Some(place) = self.poster.known_place() else { return false };
-        let (at, wr_id) = (self.wqe(place.slot), wr.wr_id);
         // SAFETY: a slot of the ring that is free, with room for a next segment and `max_sge` others.
-        let written = unsafe { scatter_one(at.add(DS), self.max_sge, wr.sges) };
+        let written = unsafe { link_one(self.wqe(place.slot), self.max_sge, wr.sges, place.next) };
         if written {
-            self.take(at, place, wr_id);
+            self.poster.take(place, wr.wr_id);
+            self.ring(hal);
         }
         written
+    }
+
+    /// Pushes a list.
+    #[inline(always)]
+    pub(crate) fn push_list<'a>(
+        &mut self,
+        slots: &SrqSlots,
+        list: impl Iterator<Item: Borrow<RecvWr<'a>>>,
+    ) -> Result<(), PostListError> {
+        let (mut poster, max_sge) = (self.poster, self.max_sge);
+        let begin = poster.posted();
+        for wr in list {
+            let wr = wr.borrow();
+            if let Some(place) = poster.known_place() {
+                // SAFETY: a slot of the ring that is free, with room for a next segment and `max_sge` others.
+                if unsafe { link_one(self.wqe(place.slot), max_sge, wr.sges, place.next) } {
+                    poster.take(place, wr.wr_id);
+                    continue;
+                }
+            }
+            self.poster.catch_up(poster);
+            let index = poster.posted().wrapping_sub(begin) as usize;
+            self.push(slots, wr).map_err(|error| PostListError { index, error })?;
+            poster = self.poster;
+        }
+        self.poster.catch_up(poster);
+        Ok(())
     }
 
     /// Writes one request to the ring.
@@ -213,8 +281,11 @@ impl SrqRing {
         let Some(place) = self.poster.place(slots) else { return Err(PostError::QueueFull) };
         let at = self.wqe(place.slot);
         // SAFETY: a slot of the ring that is free, with room for a next segment and `max_sge` others.
-        unsafe { scatter(at.add(DS), self.max_sge, wr.sges)? };
-        self.take(at, place, wr.wr_id);
+        unsafe {
+            scatter(at.add(DS), self.max_sge, wr.sges)?;
+            wqe::next(at, place.next);
+        }
+        self.poster.take(place, wr.wr_id);
         Ok(())
     }
 
@@ -222,6 +293,6 @@ impl SrqRing {
     #[inline(always)]
     pub(crate) fn ring<H: Dma>(&mut self, hal: &H) {
         hal.dma_wmb();
-        self.memory.record().store((self.posted & 0xffff).to_be(), Ordering::Relaxed);
+        self.memory.record().store((self.poster.posted() & 0xffff).to_be(), Ordering::Relaxed);
     }
 }

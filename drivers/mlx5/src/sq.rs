@@ -5,7 +5,7 @@ use crate::{
     wqe::{self, Cursor, Element, FLAGS, FLAGS_SIGNALED, MAX_SEGMENT},
 };
 use bareverbs::{
-    Destination, Payload, PostError, QpType, SendFlags, SendOp, SendWr, Sge, UdDestination,
+    Destination, Payload, PostError, PostListError, QpType, SendOp, SendWr, Sge, UdDestination,
     wq::{SendPoster, SendQueue},
 };
 use bareverbs_hal::PciFunction;
@@ -14,6 +14,7 @@ use bareverbs_mlx5_prm::{
     wqe::{AV_EXTENDED, BB, DS, opcode},
 };
 use core::{
+    borrow::Borrow,
     ptr::NonNull,
     sync::atomic::{AtomicU32, Ordering},
 };
@@ -22,7 +23,7 @@ use core::{
 mod frame;
 
 /// Blocks that a BlueFlame buffer takes.
-const BURST: usize = BLUEFLAME_BUFFER_SIZE / BB;
+const BURST_BLOCKS: usize = BLUEFLAME_BUFFER_SIZE / BB;
 
 /// Operations, a bit each, that a QP type has on a device.
 pub(crate) mod ops {
@@ -35,37 +36,33 @@ pub(crate) mod ops {
 
 /// The ring of a send queue, in basic blocks of 64 bytes, as its one poster sees it.
 ///
-/// Requests are pushed on the memory itself, not on a copy: most lists are short.
+/// A list is pushed with a copy of the poster, which a loop keeps in registers; a list of one works on the memory itself.
 pub(crate) struct SendRing {
     poster: SendPoster,
     start: NonNull<u8>,
-    /// The first 8 bytes of the newest request, in memory order.
-    doorbell: u64,
-    /// QPN, already in its place of the control segment.
-    qpn: u64,
+    /// Beginnings of a SEND's and an RDMA WRITE's control segment: opcode and QPN in their places.
+    send: u64,
+    write: u64,
     /// Completion mode, fence and solicited event, by the request's flags.
-    flags: &'static [u8; 8],
-    /// Requests that may be outstanding now: 0 while the QP's state forbids posting.
-    open: u32,
-    /// Lengths that the short way through [`push`](Self::push) takes: of an element, and of inline data of a SEND and of
-    /// a WRITE, so that the request is one basic block.
-    short_element: u32,
-    short_send: u32,
-    short_write: u32,
-    /// Operations that the short way takes: none where requests name a destination.
-    short: u8,
-    /// See [`ops`].
-    ops: u8,
-    remote: Remote,
-    /// One request alone goes to the device by BlueFlame.
-    burst: bool,
-    /// Which BlueFlame buffer is next.
-    turn: bool,
-    /// Requests pushed when the device was told last.
-    told: u32,
+    flags: &'static [u32; 8],
+    /// What the short way takes.
+    short: Short,
+    /// Requests pushed that the device was not told of, and [`BURST`]. At 0 a list of one takes the shortest way.
+    waiting: u32,
     record: NonNull<AtomicU32>,
     /// Doorbells.
     uar: Uar,
+    /// The first 8 bytes of the newest waiting request, in memory order.
+    doorbell: u64,
+    /// Requests that may be outstanding now: 0 while the QP's state forbids posting.
+    open: u32,
+    /// QPN, already in its place of the control segment.
+    qpn: u64,
+    /// See [`ops`].
+    ops: u8,
+    remote: Remote,
+    /// Which BlueFlame buffer is next.
+    turn: bool,
     end: NonNull<u8>,
     max_message: u32,
     max_inline: u32,
@@ -74,6 +71,38 @@ pub(crate) struct SendRing {
     owner: u32,
     /// Requests that may be outstanding.
     limit: u32,
+}
+
+/// In [`SendRing::waiting`]: one request alone goes to the device by BlueFlame.
+const BURST: u32 = 1 << 31;
+
+/// Lengths up to which [`SendRing::write_short`] takes a request, of an element and of inline data, so that the request
+/// is one basic block. 0 where the QP does not have the operation.
+#[derive(Clone, Copy, Default)]
+struct Short {
+    write: u32,
+    send: u32,
+    write_inline: u32,
+    send_inline: u32,
+}
+
+impl Short {
+    fn new(init: &SendRingInit) -> Self {
+        // A basic block less control segment (and remote address segment), less the header.
+        const SEND: u32 = (BB - DS) as u32 - 4;
+        const WRITE: u32 = (BB - 2 * DS) as u32 - 4;
+        if init.remote != Remote::Connected {
+            return Self::default();
+        }
+        let allowed = |op, len| if init.ops & op != 0 { len } else { 0 };
+        let element = init.max_message.min(MAX_SEGMENT - 1);
+        Self {
+            write: allowed(ops::WRITE, element),
+            send: allowed(ops::SEND, element),
+            write_inline: allowed(ops::WRITE, init.max_inline.min(WRITE)),
+            send_inline: allowed(ops::SEND, init.max_inline.min(SEND)),
+        }
+    }
 }
 
 /// What a send ring is made with.
@@ -141,27 +170,22 @@ impl SendRing {
     pub(crate) unsafe fn new(init: &SendRingInit) -> Self {
         // SAFETY: the end of the ring that the caller promised.
         let end = unsafe { init.start.add(BB << init.log_blocks) };
-        // A basic block less control segment (and remote address segment), less the header.
-        const SHORT_SEND: u32 = (BB - DS) as u32 - 4;
-        const SHORT_WRITE: u32 = (BB - 2 * DS) as u32 - 4;
         Self {
             poster: init.poster,
             start: init.start,
-            doorbell: 0,
-            qpn: 0,
+            send: 0,
+            write: 0,
             flags: if init.signal_all { &FLAGS_SIGNALED } else { &FLAGS },
-            open: 0,
-            short_element: init.max_message.min(MAX_SEGMENT - 1),
-            short_send: init.max_inline.min(SHORT_SEND),
-            short_write: init.max_inline.min(SHORT_WRITE),
-            short: if init.remote == Remote::Connected { init.ops } else { 0 },
-            ops: init.ops,
-            remote: init.remote,
-            burst: init.burst && init.uar.blueflame.is_some(),
-            turn: false,
-            told: 0,
+            short: Short::new(init),
+            waiting: if init.burst && init.uar.blueflame.is_some() { BURST } else { 0 },
             record: init.record,
             uar: init.uar,
+            doorbell: 0,
+            open: 0,
+            qpn: 0,
+            ops: init.ops,
+            remote: init.remote,
+            turn: false,
             end,
             max_message: init.max_message,
             max_inline: init.max_inline,
@@ -174,6 +198,8 @@ impl SendRing {
     /// Sets the QP's number, once the device has told it.
     pub(crate) fn set_qpn(&mut self, qpn: u32) {
         self.qpn = u64::from(qpn << 8);
+        self.send = u64::from(opcode::SEND) << 32 | self.qpn;
+        self.write = u64::from(opcode::RDMA_WRITE) << 32 | self.qpn;
     }
 
     /// Lets requests through, or not.
@@ -190,7 +216,7 @@ impl SendRing {
     /// Begins at block 0 again, as the device does after a reset, and clears the doorbell record.
     pub(crate) fn reset(&mut self, queue: &SendQueue) {
         queue.reset(&mut self.poster);
-        self.told = 0;
+        self.waiting &= BURST;
         self.record().store(0, Ordering::Relaxed);
     }
 
@@ -202,38 +228,41 @@ impl SendRing {
     /// Tells the device of all requests pushed since the last time.
     #[inline(always)]
     pub(crate) fn ring<H: PciFunction>(&mut self, queue: &SendQueue, hal: &H) {
-        let posted = self.poster.posted();
-        if posted == self.told {
+        let waiting = self.waiting;
+        self.waiting &= BURST;
+        if waiting == self.waiting {
             return;
         }
-        let before = core::mem::replace(&mut self.told, posted);
+        self.publish(queue, hal);
+        if waiting == BURST | 1 { self.blueflame(hal) } else { self.doorbell(hal, self.doorbell) }
+    }
+
+    /// Lets the completions' side and the device see all requests pushed.
+    #[inline(always)]
+    fn publish<H: PciFunction>(&self, queue: &SendQueue, hal: &H) {
         self.poster.publish(queue);
         hal.dma_wmb();
         self.record().store((self.poster.block() & 0xffff).to_be(), Ordering::Relaxed);
         hal.mmio_wmb();
-        if self.burst && posted.wrapping_sub(before) == 1 {
-            return self.blueflame(hal);
-        }
-        self.doorbell(hal);
     }
 
     /// The doorbell: the newest request's first 8 bytes.
     #[inline(always)]
-    fn doorbell<H: PciFunction>(&self, hal: &H) {
+    fn doorbell<H: PciFunction>(&self, hal: &H, doorbell: u64) {
         let [register, ..] = &self.uar.page.blueflame;
-        hal.write64(&register.buffers[0].chunks[0][0], self.doorbell);
+        hal.write64(&register.buffers[0].chunks[0][0], doorbell);
     }
 
     /// Copies the newest request to the device, which need not fetch it then; rings the doorbell if it is too long. PRM:
     /// "BlueFlame".
     #[inline(never)]
     fn blueflame<H: PciFunction>(&mut self, hal: &H) {
-        let Some(page) = &self.uar.blueflame else { return self.doorbell(hal) };
+        let Some(page) = &self.uar.blueflame else { return self.doorbell(hal, self.doorbell) };
         // The doorbell holds the index of the request's first block.
         let newest = (u64::from_be(self.doorbell) >> 40) as u32 & 0xffff;
         let blocks = (self.poster.block().wrapping_sub(newest) & 0xffff) as usize;
-        if blocks > BURST {
-            return self.doorbell(hal);
+        if blocks > BURST_BLOCKS {
+            return self.doorbell(hal, self.doorbell);
         }
         let [register, ..] = &page.blueflame;
         let [even, odd] = &register.buffers;
@@ -260,63 +289,128 @@ struct Request {
 }
 
 impl SendRing {
-    /// Writes one request to the ring by a short way, for what most programs do all the time: SEND and RDMA WRITE of one
-    /// element, or of so few bytes of inline data that the request is one basic block, on a connected QP. `false`, and
-    /// nothing was done, for anything else, and if the ring looks full.
+    /// Posts one request by the shortest way, see [`write_short`](Self::write_short). `false`, and nothing was done, if
+    /// it cannot be taken, also where others wait and where one request alone goes by BlueFlame.
     #[inline(always)]
-    pub(crate) fn push_short(&mut self, wr: &SendWr<'_>) -> bool {
-        if !self.poster.has_known_room() {
+    pub(crate) fn post_short<H: PciFunction>(&mut self, queue: &SendQueue, hal: &H, wr: &SendWr<'_>) -> bool {
+        if self.waiting != 0 || !self.poster.has_known_room() {
             return false;
         }
-        let SendWr { wr_id, op, payload, flags, to } = *wr;
         let at = self.block(self.poster.place());
+        // SAFETY: there is room, so the block is free.
+        let Some(head) = (unsafe { self.write_short(at, wr) }) else { return false };
+        // SAFETY: as above.
+        let doorbell = unsafe { wqe::control(at, self.poster.block(), head, self.flags_of(wr), 0) };
+        self.poster.push(wr.wr_id, 1);
+        self.publish(queue, hal);
+        self.doorbell(hal, doorbell);
+        true
+    }
+
+    /// Pushes one request by the short way, see [`write_short`](Self::write_short). `false`, and nothing was done, if it
+    /// cannot be taken.
+    #[inline(always)]
+    pub(crate) fn push_short(&mut self, wr: &SendWr<'_>) -> bool {
+        let mut poster = self.poster;
+        let pushed = self.push_with(&mut poster, wr);
+        self.poster.catch_up(poster);
+        pushed
+    }
+
+    /// Pushes a list. What the short way does not take goes to `long`, and so does what does not fit.
+    #[inline(always)]
+    pub(crate) fn push_list<'a>(
+        &mut self,
+        list: impl Iterator<Item: Borrow<SendWr<'a>>>,
+        mut long: impl FnMut(&mut Self, &SendWr<'_>) -> Result<(), PostError>,
+    ) -> Result<(), PostListError> {
+        let mut poster = self.poster;
+        let begin = poster.posted();
+        for wr in list {
+            if !self.push_with(&mut poster, wr.borrow()) {
+                self.poster.catch_up(poster);
+                let index = poster.posted().wrapping_sub(begin) as usize;
+                long(self, wr.borrow()).map_err(|error| PostListError { index, error })?;
+                poster = self.poster;
+            }
+        }
+        self.poster.catch_up(poster);
+        Ok(())
+    }
+
+    /// Pushes one request by the short way with a copy of the poster.
+    #[inline(always)]
+    fn push_with(&mut self, poster: &mut SendPoster, wr: &SendWr<'_>) -> bool {
+        if !poster.has_known_room() {
+            return false;
+        }
+        let at = self.block(poster.place());
+        // SAFETY: there is room, so the block is free.
+        let Some(head) = (unsafe { self.write_short(at, wr) }) else { return false };
+        // SAFETY: as above.
+        self.doorbell = unsafe { wqe::control(at, poster.block(), head, self.flags_of(wr), 0) };
+        poster.push(wr.wr_id, 1);
+        self.waiting += 1;
+        true
+    }
+
+    /// Writes one request, but for its control segment, by a short way, for what most programs do all the time: SEND and
+    /// RDMA WRITE of one element, or of so few bytes of inline data that the request is one basic block, on a connected
+    /// QP. Gives back what the control segment begins with. `None` for anything else: then the block is still free.
+    ///
+    /// # Safety
+    /// `at` is a basic block of the ring that is free.
+    #[inline(always)]
+    unsafe fn write_short(&self, at: NonNull<u8>, wr: &SendWr<'_>) -> Option<u64> {
+        if wr.to.is_some() {
+            return None;
+        }
         // SAFETY: a basic block has four segments.
         let (second, third) = unsafe { (at.add(DS), at.add(2 * DS)) };
-        // Every segment below lies in this block, which is free; the lengths were compared with what fits it.
-        match (op, payload, to) {
-            (SendOp::Write { addr, rkey }, Payload::Sges([sge]), None) if self.short & ops::WRITE != 0 => {
+        // Every segment below lies in this block; the lengths were compared with what fits it.
+        Some(match (wr.op, wr.payload) {
+            (SendOp::Write { addr, rkey }, Payload::Sges([sge])) => {
                 let element = Element::new(sge);
-                if element.len().wrapping_sub(1) < self.short_element {
-                    // SAFETY: as said above.
-                    unsafe {
-                        wqe::remote(second, addr, rkey.0);
-                        element.write_short(third);
-                    }
-                    self.control(at, opcode::RDMA_WRITE, 3, flags, wr_id);
-                    return true;
+                if element.len().wrapping_sub(1) >= self.short.write {
+                    return None;
                 }
-            }
-            (SendOp::Send, Payload::Sges([sge]), None) if self.short & ops::SEND != 0 => {
-                let element = Element::new(sge);
-                if element.len().wrapping_sub(1) < self.short_element {
-                    // SAFETY: as said above.
-                    unsafe { element.write_short(second) };
-                    self.control(at, opcode::SEND, 2, flags, wr_id);
-                    return true;
-                }
-            }
-            (SendOp::Send, Payload::Inline(bytes), None)
-                if self.short & ops::SEND != 0 && bytes.len().wrapping_sub(1) < self.short_send as usize =>
-            {
-                // SAFETY: as said above.
-                unsafe { wqe::inline(second, bytes) };
-                self.control(at, opcode::SEND, 1 + wqe::inline_segments(bytes.len() as u32), flags, wr_id);
-                return true;
-            }
-            (SendOp::Write { addr, rkey }, Payload::Inline(bytes), None)
-                if self.short & ops::WRITE != 0 && bytes.len().wrapping_sub(1) < self.short_write as usize =>
-            {
                 // SAFETY: as said above.
                 unsafe {
                     wqe::remote(second, addr, rkey.0);
-                    wqe::inline(third, bytes);
+                    element.write_short(third);
                 }
-                self.control(at, opcode::RDMA_WRITE, 2 + wqe::inline_segments(bytes.len() as u32), flags, wr_id);
-                return true;
+                self.write | 3
             }
-            _ => {}
-        }
-        false
+            (SendOp::Send, Payload::Sges([sge])) => {
+                let element = Element::new(sge);
+                if element.len().wrapping_sub(1) >= self.short.send {
+                    return None;
+                }
+                // SAFETY: as said above.
+                unsafe { element.write_short(second) };
+                self.send | 2
+            }
+            (SendOp::Send, Payload::Inline(bytes)) => {
+                if bytes.len().wrapping_sub(1) >= self.short.send_inline as usize {
+                    return None;
+                }
+                // SAFETY: as said above.
+                unsafe { wqe::inline_short(second, bytes) };
+                self.send | u64::from(1 + wqe::inline_segments(bytes.len() as u32))
+            }
+            (SendOp::Write { addr, rkey }, Payload::Inline(bytes)) => {
+                if bytes.len().wrapping_sub(1) >= self.short.write_inline as usize {
+                    return None;
+                }
+                // SAFETY: as said above.
+                unsafe {
+                    wqe::remote(second, addr, rkey.0);
+                    wqe::inline_short(third, bytes);
+                }
+                self.write | u64::from(2 + wqe::inline_segments(bytes.len() as u32))
+            }
+            _ => return None,
+        })
     }
 
     /// A block of the ring, by its place.
@@ -326,13 +420,10 @@ impl SendRing {
         unsafe { self.start.add(place as usize * BB) }
     }
 
-    /// The control segment of a request of one basic block, after everything else of it is written: now it is one.
+    /// Completion mode, fence and solicited event of a request.
     #[inline(always)]
-    fn control(&mut self, at: NonNull<u8>, opcode: u8, ds: u32, flags: SendFlags, wr_id: u64) {
-        let flags = self.flags[(flags.bits() & 7) as usize];
-        // SAFETY: the first segment of a free block.
-        self.doorbell = unsafe { wqe::control(at, self.poster.block(), opcode, self.qpn | u64::from(ds), flags, 0) };
-        self.poster.push(wr_id, 1);
+    fn flags_of(&self, wr: &SendWr<'_>) -> u32 {
+        self.flags[(wr.flags.bits() & 7) as usize]
     }
 
     /// Writes one request of any kind to the ring.
@@ -341,17 +432,16 @@ impl SendRing {
         if !self.poster.has_room(queue, self.open) {
             return Err(PostError::QueueFull);
         }
-        let SendWr { wr_id, op, payload, flags, to } = *wr;
         let at = self.block(self.poster.place());
         let Request { opcode, ds, general_id } = match self.remote {
             Remote::Wire { head } => self.frame(at, wr, head)?,
-            _ => self.any(at, op, payload, to)?,
+            _ => self.any(at, wr.op, wr.payload, wr.to)?,
         };
-        let flags = self.flags[(flags.bits() & 7) as usize];
-        let block = self.poster.block();
+        let head = u64::from(opcode) << 32 | self.qpn | u64::from(ds);
         // SAFETY: the first segment of a free block.
-        self.doorbell = unsafe { wqe::control(at, block, opcode, self.qpn | u64::from(ds), flags, general_id) };
-        self.poster.push(wr_id, wqe::blocks(ds));
+        self.doorbell = unsafe { wqe::control(at, self.poster.block(), head, self.flags_of(wr), general_id) };
+        self.poster.push(wr.wr_id, wqe::blocks(ds));
+        self.waiting += 1;
         Ok(())
     }
 

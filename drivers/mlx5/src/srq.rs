@@ -14,7 +14,7 @@ use crate::{
     policy::{Lock, Policy},
     rq::{RecvMemory, SrqRing},
     state::StateMemory,
-    users::Queueless,
+    users::{NO_CQN, Queueless},
     watch::Watch,
 };
 use bareverbs::{
@@ -83,7 +83,7 @@ impl<H: PciFunction, P: Policy> Resident for SrqObject<H, P> {
 /// A shared receive queue (ibv_create_srq).
 ///
 /// With [`crate::Shared`], completions of its QPs may be polled from several CQs on several threads while one thread
-/// posts: slots come back over a lock-free stack (see [`bareverbs::srq`]).
+/// posts: slots come back over a ring of free ones, whose writers take a latch (see [`bareverbs::srq`]).
 pub struct Srq<H: PciFunction, P: Policy>(pub(crate) Counted<SrqObject<H, P>, P>);
 
 handle!(Srq);
@@ -220,32 +220,29 @@ impl<H: PciFunction, P: Policy> Srq<H, P> {
         // SAFETY: this is the SRQ's one handle, borrowed exclusively.
         (object, unsafe { object.ring.get() })
     }
+}
 
-    /// Posts a list of any length. Apart from the list of one, which stays a short piece of code so.
+impl<H: PciFunction, P: Policy> SrqObject<H, P> {
+    /// Posts a list of any length. Apart from the list of one, which stays a short piece of code so; cold as seen from
+    /// there.
+    #[cold]
     #[inline(never)]
-    fn post_many<'a>(&mut self, list: impl Iterator<Item: Borrow<RecvWr<'a>>>) -> Result<(), PostListError> {
-        let (object, ring) = self.parts();
-        let mut result = Ok(());
-        for (index, wr) in list.enumerate() {
-            if !ring.push_short(wr.borrow())
-                && let Err(error) = ring.push(&object.slots, wr.borrow())
-            {
-                result = Err(PostListError { index, error });
-                break;
-            }
-        }
-        ring.ring(&object.device.hca().hal);
+    fn post_many<'a>(
+        &self,
+        ring: &mut SrqRing,
+        list: impl Iterator<Item: Borrow<RecvWr<'a>>>,
+    ) -> Result<(), PostListError> {
+        self.check().map_err(|error| PostListError { index: 0, error })?;
+        let result = ring.push_list(&self.slots, list);
+        ring.ring(&self.device.hca().hal);
         result
     }
 
-    /// Posts a request by the long way.
+    /// Posts a request that the shortest way did not take.
     #[cold]
     #[inline(never)]
-    fn post_long(&mut self, wr: &RecvWr<'_>) -> Result<(), PostListError> {
-        let (object, ring) = self.parts();
-        let result = ring.push(&object.slots, wr).map_err(|error| PostListError { index: 0, error });
-        ring.ring(&object.device.hca().hal);
-        result
+    fn post_long(&self, ring: &mut SrqRing, wr: &RecvWr<'_>) -> Result<(), PostListError> {
+        self.post_many(ring, core::iter::once(wr))
     }
 }
 
@@ -267,7 +264,9 @@ impl<H: PciFunction, P: Policy> SrqObject<H, P> {
         // SAFETY: the slots lie in this object, which takes the target out of the table before it goes.
         unsafe { xrc.target.receive_into(NonNull::from(&self.slots)) };
         // QPs stand at the lower numbers, as far as they find room there.
-        let user = hca.control.with(|_| hca.users.insert(limits.qps, limits.users(), xrc.target.target()));
+        let (target, cqs) = (xrc.target.target(), [NO_CQN, xrc.cq.cqn()]);
+        // SAFETY: `drop` does as it must.
+        let user = hca.control.with(|_| unsafe { hca.users.insert(limits.qps, limits.users(), target, cqs) });
         let max = u64::from(limits.srqs);
         let user = user.ok_or(Error::OutOfRange { what: Argument::Srqs, wanted: max + 1, max })?;
         xrc.user_index.store(user, Ordering::Relaxed);
@@ -350,9 +349,10 @@ impl<H: PciFunction, P: Policy> Drop for SrqObject<H, P> {
         if let Some(xrc) = &mut self.xrc {
             let user = xrc.user_index.load(Ordering::Relaxed);
             if user != NO_USER {
-                hca.control.with(|_| hca.users.remove(user));
+                hca.users.hide(user);
                 // A poll on another thread that still looks at this SRQ ends before this returns.
                 xrc.cq.wait();
+                hca.control.with(|_| hca.users.remove(user));
             }
             // SAFETY: taken once, and not used after.
             unsafe { ManuallyDrop::take(&mut xrc.target) }.free(&hca.hal);
@@ -429,17 +429,15 @@ impl<H: PciFunction, P: Policy> SharedReceiveQueue for Srq<H, P> {
 
     #[inline]
     fn post<'a>(&mut self, list: impl IntoIterator<Item: Borrow<RecvWr<'a>>>) -> Result<(), PostListError> {
-        self.0.check().map_err(|error| PostListError { index: 0, error })?;
         let mut list = list.into_iter();
+        let (object, ring) = self.parts();
         if list.size_hint().1 != Some(1) {
-            return self.post_many(list);
+            return object.post_many(ring, list);
         }
         let Some(wr) = list.next() else { return Ok(()) };
-        let (object, ring) = self.parts();
-        if !ring.push_short(wr.borrow()) {
-            return self.post_long(wr.borrow());
+        if object.check().is_ok() && ring.post_short(&object.device.hca().hal, wr.borrow()) {
+            return Ok(());
         }
-        ring.ring(&object.device.hca().hal);
-        Ok(())
+        object.post_long(ring, wr.borrow())
     }
 }

@@ -1,25 +1,51 @@
 //! From the user index in a completion queue entry to the QP or XRC SRQ: one level, as large as their numbers that were
-//! fixed at open, reached by a mask alone, so that no number a device tells can lead outside. Empty places lead to a QP that
-//! nobody has, whose number no entry names: a completion looks nowhere whether there is one.
+//! fixed at open, reached by a mask alone, so that no number a device tells can lead outside.
+//!
+//! A CQ follows a place only where the QP is its own. What the device says is not taken for it: each place holds the
+//! numbers of the two CQs that the QP completes to, and a poller compares before it looks at the QP. So a QP that goes
+//! takes these numbers away and waits until whoever polls its two CQs now is done ([`hide`](Users::hide), then the locks
+//! of the CQs); then nobody looks at it any more, and only then is its place free for another.
 
 use crate::{error::platform, target::Target};
-use bareverbs::{Error, QpType, srq::SrqSlots, wq};
+use bareverbs::{
+    Error, QpType,
+    srq::SrqSlots,
+    sync::{AtomicPtr, AtomicU32, AtomicU64, Ordering},
+    wq,
+};
 use bareverbs_hal::Platform;
 use core::{
     alloc::Layout,
-    ptr::NonNull,
-    sync::atomic::{AtomicPtr, AtomicU64, Ordering},
+    ptr::{NonNull, null_mut},
 };
+
+/// Number of a CQ that the device does not have.
+pub(crate) const NO_CQN: u32 = u32::MAX;
+
+/// Which of a QP's CQs.
+#[derive(Clone, Copy)]
+pub(crate) enum Side {
+    Send = 0,
+    Receive = 1,
+}
+
+/// Where a QP stands.
+#[repr(C, align(16))]
+struct Place {
+    /// Null where nobody stands.
+    target: AtomicPtr<Target>,
+    /// The CQs of sends and of receives. [`NO_CQN`] where `target` must not be followed.
+    cqs: [AtomicU32; 2],
+}
 
 /// The table. Looking up takes no lock; changing it is for one caller at a time.
 pub(crate) struct Users {
-    places: NonNull<AtomicPtr<Target>>,
+    places: NonNull<Place>,
     mask: u32,
-    nobody: Queueless,
 }
 
-/// A target without a number, with queues of one entry that nobody uses: what stands in empty places, and what
-/// completions of an XRC SRQ lead to. In state memory.
+/// A target without a number, with queues of one entry that nobody uses: what completions of an XRC SRQ lead to. In state
+/// memory.
 pub(crate) struct Queueless(NonNull<Memory>);
 
 // SAFETY: an address of memory that is owned.
@@ -70,7 +96,7 @@ impl Queueless {
 /// The looking side: two words, which a loop keeps in registers.
 #[derive(Clone, Copy)]
 pub(crate) struct Lookup {
-    places: NonNull<AtomicPtr<Target>>,
+    places: NonNull<Place>,
     mask: u32,
 }
 
@@ -80,51 +106,53 @@ unsafe impl Send for Users {}
 unsafe impl Sync for Users {}
 
 impl Lookup {
-    /// Who has a number; a QP without a number if nobody has. Bits above the mask are ignored.
+    /// The QP that has a number, if what completes on this side of it goes to the CQ `cqn`. Bits above the mask are
+    /// ignored.
+    ///
+    /// # Safety
+    /// The lock of that CQ is held for as long as the QP is looked at.
     #[inline(always)]
-    pub(crate) fn get(self, number: u32) -> NonNull<Target> {
+    pub(crate) unsafe fn get<'a>(self, number: u32, side: Side, cqn: u32) -> Option<&'a Target> {
         // SAFETY: the index is masked to the table, which lives while somebody looks (promise of `Users::lookup`).
         let place = unsafe { self.places.add((number & self.mask) as usize).as_ref() };
-        // SAFETY: no place is ever null.
-        unsafe { NonNull::new_unchecked(place.load(Ordering::Acquire)) }
+        // Acquire: the address was written before. It stays as long as the CQ's lock is held, since the QP waits for the
+        // lock between taking the number away and leaving the place; had it waited before, the number would be gone.
+        if place.cqs[side as usize].load(Ordering::Acquire) != cqn {
+            return None;
+        }
+        let target = place.target.load(Ordering::Relaxed);
+        // SAFETY: the address of a QP that waits for the CQ's lock before it goes.
+        unsafe {
+            core::hint::assert_unchecked(!target.is_null());
+            Some(&*target)
+        }
     }
 }
 
 impl Users {
     fn layout(mask: u32) -> Result<Layout, Error> {
-        Layout::array::<AtomicPtr<Target>>(mask as usize + 1)
+        Layout::array::<Place>(mask as usize + 1)
             .map_err(|_| Error::Platform(bareverbs::PlatformError::OutOfMemory { wanted: u64::MAX }))
     }
 
     /// An empty table for `limit` QPs and XRC SRQs, at most 2^24. Must be given back with [`free`](Self::free).
     pub(crate) fn new<H: Platform>(hal: &H, limit: u32) -> Result<Self, Error> {
         let mask = limit.clamp(1, 1 << 24).next_power_of_two() - 1;
-        let layout = Self::layout(mask)?;
-        let nobody = Queueless::new(hal)?;
-        let places = match hal.state_alloc(layout) {
-            Ok(memory) => memory.cast::<AtomicPtr<Target>>(),
-            Err(e) => {
-                nobody.free(hal);
-                return Err(platform(e));
-            }
-        };
-        let target = nobody.target();
-        for n in 0..=mask {
+        let places = hal.state_alloc(Self::layout(mask)?).map_err(platform)?.cast::<Place>();
+        for n in 0..=mask as usize {
+            let cqs = [AtomicU32::new(NO_CQN), AtomicU32::new(NO_CQN)];
             // SAFETY: inside the table, which nobody else knows yet.
-            unsafe { places.add(n as usize).write(AtomicPtr::new(target.as_ptr())) };
+            unsafe { places.add(n).write(Place { target: AtomicPtr::new(null_mut()), cqs }) };
         }
-        Ok(Self { places, mask, nobody })
+        Ok(Self { places, mask })
     }
 
     /// Gives the memory back.
     pub(crate) fn free<H: Platform>(self, hal: &H) {
-        // SAFETY: allocated in `new` with these layouts; the table is consumed.
-        unsafe {
-            if let Ok(layout) = Self::layout(self.mask) {
-                hal.state_free(self.places.cast(), layout);
-            }
+        if let Ok(layout) = Self::layout(self.mask) {
+            // SAFETY: allocated in `new` with this layout; the table is consumed.
+            unsafe { hal.state_free(self.places.cast(), layout) };
         }
-        self.nobody.free(hal);
     }
 
     /// The looking side.
@@ -136,23 +164,35 @@ impl Users {
         Lookup { places: self.places, mask: self.mask }
     }
 
-    fn place(&self, number: u32) -> &AtomicPtr<Target> {
+    fn place(&self, number: u32) -> &Place {
         // SAFETY: the index is masked to the table.
         unsafe { self.places.add((number & self.mask) as usize).as_ref() }
     }
 
-    /// Puts a target at a free number below `limit`, searching from `hint` on. `None` if there is none.
-    pub(crate) fn insert(&self, hint: u32, limit: u32, target: NonNull<Target>) -> Option<u32> {
+    /// Puts a QP at a free number below `limit`, searching from `hint` on, with the CQs of its sends and receives. `None`
+    /// if there is none.
+    ///
+    /// # Safety
+    /// The QP stays until it was [hidden](Self::hide) and the locks of both CQs were taken after that.
+    pub(crate) unsafe fn insert(&self, hint: u32, limit: u32, target: NonNull<Target>, cqs: [u32; 2]) -> Option<u32> {
         let limit = limit.min(self.mask + 1);
-        let nobody = self.nobody.target().as_ptr();
-        let is_free = |number: &u32| self.place(*number).load(Ordering::Relaxed) == nobody;
+        let is_free = |number: &u32| self.place(*number).target.load(Ordering::Relaxed).is_null();
         let number = (hint..limit).chain(0..hint.min(limit)).find(is_free)?;
-        self.place(number).store(target.as_ptr(), Ordering::Release);
+        let place = self.place(number);
+        place.target.store(target.as_ptr(), Ordering::Relaxed);
+        // Release: the address stands there before anybody follows it.
+        place.cqs[Side::Send as usize].store(cqs[0], Ordering::Release);
+        place.cqs[Side::Receive as usize].store(cqs[1], Ordering::Release);
         Some(number)
     }
 
-    /// Takes away who stands at a number.
+    /// Whoever takes the lock of a CQ from now on does not follow the number any more.
+    pub(crate) fn hide(&self, number: u32) {
+        self.place(number).cqs.iter().for_each(|cq| cq.store(NO_CQN, Ordering::Relaxed));
+    }
+
+    /// Leaves the place of a number that is [hidden](Self::hide), after the locks of both CQs were taken.
     pub(crate) fn remove(&self, number: u32) {
-        self.place(number).store(self.nobody.target().as_ptr(), Ordering::Release);
+        self.place(number).target.store(null_mut(), Ordering::Relaxed);
     }
 }

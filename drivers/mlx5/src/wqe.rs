@@ -7,19 +7,20 @@ use bareverbs::Sge;
 use bareverbs_mlx5_prm::wqe::{BB, DS, INLINE, INVALID_LKEY, ctrl, eth};
 use core::ptr::NonNull;
 
-/// Completion mode, solicited event and fence of each combination of [`bareverbs::SendFlags`].
-pub(crate) static FLAGS: [u8; 8] = flags(0);
+/// Completion mode, solicited event and fence of each combination of [`bareverbs::SendFlags`], as the dword of a control
+/// segment lies in memory.
+pub(crate) static FLAGS: [u32; 8] = flags(0);
 /// The same, where every request is signaled.
-pub(crate) static FLAGS_SIGNALED: [u8; 8] = flags(1);
+pub(crate) static FLAGS_SIGNALED: [u32; 8] = flags(1);
 
-const fn flags(always: usize) -> [u8; 8] {
+const fn flags(always: usize) -> [u32; 8] {
     let mut table = [0; 8];
     let mut flags = 0;
     while flags < 8 {
         let signaled = if (flags | always) & 1 != 0 { ctrl::CQ_UPDATE } else { 0 };
         let solicited = if flags & 2 != 0 { ctrl::SOLICITED } else { 0 };
         let fence = if flags & 4 != 0 { ctrl::FENCE_SMALL_AND_FENCE } else { 0 };
-        table[flags] = signaled | solicited | fence;
+        table[flags] = ((signaled | solicited | fence) as u32).to_be();
         flags += 1;
     }
     table
@@ -44,17 +45,18 @@ const fn pair(first: u32, second: u32) -> u64 {
     (first as u64) << 32 | second as u64
 }
 
-/// Control segment. Gives back its first 8 bytes in memory order: the doorbell.
+/// Control segment, of opcode, QPN and number of segments in `head` and the dword of [`FLAGS`]. Gives back its first 8
+/// bytes in memory order: the doorbell.
 ///
 /// # Safety
 /// `at` is 16-byte aligned and valid for 16 bytes that nobody else uses.
 #[inline(always)]
-pub(crate) unsafe fn control(at: NonNull<u8>, index: u32, opcode: u8, qpn_ds: u64, flags: u8, general_id: u32) -> u64 {
-    let first = (u64::from(index & 0xffff) << 40 | u64::from(opcode) << 32 | qpn_ds).to_be();
+pub(crate) unsafe fn control(at: NonNull<u8>, index: u32, head: u64, flags: u32, general_id: u32) -> u64 {
+    let first = (u64::from(index & 0xffff) << 40 | head).to_be();
     // SAFETY: the caller's promise.
     unsafe {
         at.cast::<u64>().write(first);
-        put(at.add(8), pair(flags as u32, general_id));
+        at.add(8).cast::<[u32; 2]>().write([flags, general_id.to_be()]);
     }
     first
 }
@@ -176,36 +178,36 @@ pub(crate) unsafe fn ethernet(at: NonNull<u8>, checksums: bool, inline: u16) {
 /// As [`control`].
 #[inline(always)]
 pub(crate) unsafe fn end_of_list(at: NonNull<u8>) {
+    // Dword by dword: the constant of 8 bytes would take a register, which a post has none to spare.
+    let (len, lkey) = (at.cast::<u32>(), INVALID_LKEY.to_be());
     // SAFETY: the caller's promise.
     unsafe {
-        put(at, pair(0, INVALID_LKEY));
+        len.write_volatile(0);
+        len.add(1).write_volatile(lkey);
         put(at.add(8), 0);
     }
 }
 
-/// Next segment of a receive WQE in a shared queue.
+/// Next segment of a receive WQE in a shared queue: the first half of it, the other holds zeros since the ring was made.
 ///
 /// # Safety
-/// As [`control`].
+/// As [`control`]; `next` has 16 bits.
 #[inline(always)]
 pub(crate) unsafe fn next(at: NonNull<u8>, next: u32) {
     // SAFETY: the caller's promise.
-    unsafe {
-        put(at, pair(next & 0xffff, 0));
-        put(at.add(8), 0);
-    }
+    unsafe { put(at, pair(next, 0)) }
 }
 
 /// Inline data and their header, where they do not wrap.
 ///
 /// # Safety
-/// `at` is 16-byte aligned and valid for 4 bytes more than there are; nobody else uses them.
+/// There are 1 to 64 bytes; `at` is 16-byte aligned and valid for 4 more; nobody else uses them.
 #[inline(always)]
-pub(crate) unsafe fn inline(at: NonNull<u8>, bytes: &[u8]) {
+pub(crate) unsafe fn inline_short(at: NonNull<u8>, bytes: &[u8]) {
     // SAFETY: the caller's promise.
     unsafe {
         at.cast::<u32>().write((INLINE | bytes.len() as u32).to_be());
-        copy(at.add(4), bytes);
+        copy_short(at.add(4), bytes);
     }
 }
 
@@ -286,12 +288,27 @@ unsafe fn copy_wrapped(at: NonNull<u8>, start: NonNull<u8>, room: usize, skip: u
     }
 }
 
-/// Copies a few bytes without a call: pieces that overlap in the middle.
+/// Copies bytes, a few of them without a call.
 ///
 /// # Safety
 /// `to` is valid for `bytes.len()` bytes.
 #[inline(always)]
 unsafe fn copy(to: NonNull<u8>, bytes: &[u8]) {
+    // SAFETY: the caller's promise; the length was compared.
+    unsafe {
+        match bytes.len() {
+            1..=64 => copy_short(to, bytes),
+            len => to.as_ptr().copy_from_nonoverlapping(bytes.as_ptr(), len),
+        }
+    }
+}
+
+/// Copies 1 to 64 bytes: pieces that overlap in the middle.
+///
+/// # Safety
+/// There are so many bytes, and `to` is valid for them.
+#[inline(always)]
+unsafe fn copy_short(to: NonNull<u8>, bytes: &[u8]) {
     let (from, len) = (bytes.as_ptr(), bytes.len());
     /// # Safety
     /// Both are valid for a `T` at `offset`.
@@ -307,7 +324,7 @@ unsafe fn copy(to: NonNull<u8>, bytes: &[u8]) {
                 piece::<u128>(from, to, 0);
                 piece::<u128>(from, to, len - 16);
             }
-            33..=64 => {
+            33.. => {
                 piece::<u128>(from, to, 0);
                 piece::<u128>(from, to, 16);
                 piece::<u128>(from, to, len - 32);
@@ -321,12 +338,11 @@ unsafe fn copy(to: NonNull<u8>, bytes: &[u8]) {
                 piece::<u32>(from, to, 0);
                 piece::<u32>(from, to, len - 4);
             }
-            1..=3 => {
+            _ => {
                 piece::<u8>(from, to, 0);
                 piece::<u8>(from, to, len / 2);
                 piece::<u8>(from, to, len - 1);
             }
-            _ => to.as_ptr().copy_from_nonoverlapping(from, len),
         }
     }
 }
@@ -366,7 +382,7 @@ mod tests {
         let (ring, p) = ring();
         // SAFETY: the ring is 256 bytes, aligned, and only used here.
         unsafe {
-            control(p, 0, wqe::opcode::RDMA_WRITE, 0x100 << 8 | 3, FLAGS[1], 0);
+            control(p, 0, u64::from(wqe::opcode::RDMA_WRITE) << 32 | 0x100 << 8 | 3, FLAGS[1], 0);
             remote(p.add(16), 0x1000_0000, 0x4321);
             Element::new(&Sge::from_raw(0x1122_3344_5566_7788, 64, Lkey(0x1234))).write(p.add(32));
         }
@@ -385,10 +401,11 @@ mod tests {
         let (ring, p) = ring();
         // SAFETY: the ring is 256 bytes, aligned, and only used here.
         let doorbell = unsafe {
-            let doorbell = control(p, 0x1_0203, 0x0b, 0xabcdef << 8 | 5, FLAGS[7], 0x0102_0304);
+            let doorbell = control(p, 0x1_0203, 0x0b << 32 | 0xabcdef << 8 | 5, FLAGS[7], 0x0102_0304);
             atomic(p.add(16), 0x1112, 0x1314);
             end_of_list(p.add(32));
-            next(p.add(48), 0x5_1516);
+            p.add(48).write_bytes(0, DS);
+            next(p.add(48), 0x1516);
             Element::new(&Sge::from_raw(9, MAX_SEGMENT, Lkey(7))).write(p.add(64));
             ethernet(p.add(80), true, 0x112);
             doorbell

@@ -98,12 +98,15 @@ struct Cases<'a, 'r> {
     sum: u64,
 }
 
-/// Posts `n` requests in lists of `K`.
+/// Posts `n` requests (whole rounds of all lines) in lists of `K`.
 #[inline(always)]
 fn post<W, const K: usize>(list: &[W; LINES], n: usize, mut call: impl FnMut(&[W])) {
     let (chunks, _) = list.as_chunks::<K>();
-    for chunk in chunks.iter().cycle().take(n / K) {
-        call(black_box(chunk));
+    for _ in 0..n / LINES {
+        for chunk in chunks {
+            let chunk: &[W; K] = black_box(chunk);
+            call(chunk);
+        }
     }
 }
 
