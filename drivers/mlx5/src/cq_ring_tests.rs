@@ -571,6 +571,16 @@ fn case_04_unpolled_entries_move_to_the_new_ring() {
 }
 
 #[test]
+fn arming_leaves_the_consumer_index_alone() {
+    let mut rig = Rig::rc();
+    rig.ring.consumer = Consumer::at(3, 0x1200_0345);
+    rig.ring.publish();
+    rig.ring.write_arm(0x1234_5678);
+    assert_eq!([&rig.record[0], &rig.record[1]].map(|w| w.load(Ordering::Relaxed).to_be()), [0x345, 0x1234_5678]);
+    assert_eq!(rig.ring.index(), 0x345, "24 bits");
+}
+
+#[test]
 fn case_02_a_fresh_ring_is_empty_whatever_its_memory_held() {
     let random = |n: usize| (n as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29) as u8;
     let patterns: [&dyn Fn(usize) -> u8; 3] = [&|_| 0, &|_| 0xff, &random];
