@@ -16,6 +16,8 @@ bitflags! {
         const REMOTE_READ = 4;
         /// A peer may do atomics; needs `LOCAL_WRITE`.
         const REMOTE_ATOMIC = 8;
+        /// Of a region: pages come when they are touched (on-demand paging).
+        const ON_DEMAND = 64;
     }
 }
 

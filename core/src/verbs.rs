@@ -201,6 +201,11 @@ pub trait Device: Clone + Handle {
         Err(Error::Unsupported("reserved lkey"))
     }
 
+    /// Gets memory of the device itself (ibv_alloc_dm).
+    fn alloc_device_memory(&self, _bytes: u64) -> Result<Absent, Error> {
+        Err(Error::Unsupported("device memory"))
+    }
+
     /// Resolves a path for datagrams (ibv_create_ah).
     fn address_handle(&self, attr: &AhAttr) -> Result<AddressHandle, Error>;
 

@@ -144,6 +144,9 @@ impl<M: Memory, H: PciFunction, P: Policy> Mr<M, H, P> {
         if init.access.contains(Access::REMOTE_ATOMIC) && !hca.caps.atomics {
             return Err(Error::Unsupported("atomics"));
         }
+        if init.access.contains(Access::ON_DEMAND) {
+            return Err(Error::Unsupported("on-demand paging"));
+        }
         let range = memory.range();
         let (ptr, len) = (range.cast::<u8>(), range.len());
         let max = 1u64.checked_shl(cmd_hca_cap::LOG_MAX_MRW_SZ.get(&hca.caps.general)).unwrap_or(u64::MAX);

@@ -95,6 +95,9 @@ fn check_values<H: PciFunction, P: Policy>(hca: &Hca<H, P>, kind: QpType, attr: 
             return Err(Error::NoSuchIndex { table: Argument::Pkey, index: attr.pkey_index.into() });
         }
     }
+    if has(QpAttrMask::ACCESS_FLAGS) && attr.access.contains(Access::ON_DEMAND) {
+        return bad(QpAttrMask::ACCESS_FLAGS, "on-demand paging is a region's");
+    }
     if has(QpAttrMask::ACCESS_FLAGS) && attr.access.contains(Access::REMOTE_ATOMIC) && !hca.attr.atomics {
         return bad(QpAttrMask::ACCESS_FLAGS, "the device has no atomics");
     }

@@ -66,6 +66,8 @@ impl<M: Memory> Mr<M> {
             && !init.access.contains(Access::LOCAL_WRITE)
         {
             Some(Error::AccessNeedsLocalWrite)
+        } else if init.access.contains(Access::ON_DEMAND) {
+            Some(Error::Unsupported("on-demand paging"))
         } else if range.is_empty() {
             Some(Error::OutOfRange { what: Argument::RegionLength, wanted: 0, max: u64::MAX })
         } else {

@@ -14,6 +14,13 @@ use core::ptr::NonNull;
 
 pub(super) fn cases<D: Device>() -> Vec<Case<D>> {
     vec![
+        may(
+            "mr_on_demand",
+            "ibv_reg_mr",
+            "memory without its pages is registered, or refused by name and given back",
+            on_demand,
+        ),
+        may("device_memory", "ibv_alloc_dm", "memory of the device is had, or refused by name", device_memory),
         must(
             "mr_tells_range_and_keys",
             "ibv_reg_mr",
@@ -80,6 +87,24 @@ pub(super) fn cases<D: Device>() -> Vec<Case<D>> {
         ),
         must("mr_holds_its_pd", "ibv_dealloc_pd", "a protection domain with a region is busy", holds_pd),
     ]
+}
+
+fn on_demand<D: Device>(lab: &mut Lab<D>) -> Outcome {
+    let memory = lab.memory(4096)?;
+    let first = |memory: &RawMemory| Memory::range(memory).cast::<u8>();
+    let whole = first(&memory);
+    match lab.devices[0].register(&lab.pds[0], memory, Access::LOCAL_WRITE | Access::ON_DEMAND) {
+        Ok(_) => Ok(()),
+        Err(refused) => {
+            ensure_eq!(first(&refused.handle), whole, "the memory that was given back");
+            Err(refused.into())
+        }
+    }
+}
+
+fn device_memory<D: Device>(lab: &mut Lab<D>) -> Outcome {
+    lab.devices[0].alloc_device_memory(4096)?;
+    Ok(())
 }
 
 fn range<D: Device>(lab: &mut Lab<D>) -> Outcome {
