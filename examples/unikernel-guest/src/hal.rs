@@ -5,7 +5,13 @@ use bareverbs_hal::{
     Bar, Dma, DmaBuffer, HalError, MapAccess, Mapping, PAGE_SIZE, PciAddress, PciFunction, Platform, Segment,
 };
 use bareverbs_unikernel::{BarInfo, FunctionInfo};
-use core::{alloc::Layout, arch::x86_64::_rdtsc, ptr::NonNull, time::Duration};
+use core::{
+    alloc::Layout,
+    arch::x86_64::_rdtsc,
+    ptr::NonNull,
+    sync::atomic::{AtomicU8, Ordering},
+    time::Duration,
+};
 use spin::Mutex;
 
 /// All memory that the driver gets: rings, tables, and what firmware asks for.
@@ -17,6 +23,7 @@ pub struct Function {
     info: &'static FunctionInfo,
     config: NonNull<u32>,
     pool: Mutex<Pool>,
+    dma_bits: AtomicU8,
 }
 
 // SAFETY: the pointer is to registers that stay mapped; each access is one of 32 bits.
@@ -31,7 +38,7 @@ impl Function {
         let memory = kernel.memory(POOL, PAGE_SIZE, below)?;
         // SAFETY: the kernel gave it for good.
         let pool = Mutex::new(unsafe { Pool::new(memory, POOL) });
-        Some(Self { kernel, info, config, pool })
+        Some(Self { kernel, info, config, pool, dma_bits: AtomicU8::new(64) })
     }
 }
 
@@ -43,6 +50,10 @@ impl Hal {
     fn take(&self, len: usize, align: usize) -> Option<(NonNull<u8>, usize)> {
         let size = Pool::size(len, align)?;
         Some((self.0.pool.lock().take(size)?, size))
+    }
+
+    fn reaches(&self, end: u64, bits: u8) -> Result<(), HalError> {
+        if bits >= 64 || end <= 1 << bits { Ok(()) } else { Err(HalError::BeyondDmaMask { bits }) }
     }
 
     fn command(&self, clear: u32, set: u32) -> u32 {
@@ -100,7 +111,9 @@ unsafe impl Dma for Hal {
 
     unsafe fn map(&self, ptr: NonNull<u8>, len: usize, _access: MapAccess) -> Result<Mapping, HalError> {
         let physical = self.0.kernel.physical(ptr.as_ptr() as usize, len).filter(|_| len > 0);
-        Ok(Mapping { ptr, len, token: physical.ok_or(HalError::BadRange)? })
+        let token = physical.ok_or(HalError::BadRange)?;
+        self.reaches(token + len as u64, self.0.dma_bits.load(Ordering::Relaxed))?;
+        Ok(Mapping { ptr, len, token })
     }
 
     fn segments(&self, mapping: &Mapping, each: &mut dyn FnMut(Segment)) {
@@ -112,8 +125,9 @@ unsafe impl Dma for Hal {
     unsafe fn unmap(&self, _mapping: Mapping) {}
 
     fn set_dma_bits(&self, bits: u8) -> Result<(), HalError> {
-        let reached = bits >= 64 || self.0.pool.lock().end() <= 1 << bits;
-        if reached { Ok(()) } else { Err(HalError::BeyondDmaMask { bits }) }
+        self.reaches(self.0.pool.lock().end(), bits)?;
+        self.0.dma_bits.store(bits, Ordering::Relaxed);
+        Ok(())
     }
 }
 
