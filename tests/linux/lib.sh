@@ -1,6 +1,8 @@
 # Sourced by the jobs. Every check prints one line: "case NAME: passed", or "case NAME: FAILED" after what was said.
 
 port=18600
+# Seconds for a command of a case.
+LIMIT=${LIMIT:-120}
 
 # Waits until somebody listens on a TCP port of this guest, ten seconds at most.
 listening() {
@@ -10,7 +12,7 @@ listening() {
   done
 }
 
-# verdict NAME STATUS FILE...: the status of a case, and what was said if it is not 0.
+# verdict NAME STATUS FILE...: the status of a case, and what was said if it is not 0. With $FIRST the job ends then.
 verdict() {
   local name=$1 status=$2
   shift 2
@@ -18,13 +20,18 @@ verdict() {
     echo "case $name: passed"
   else
     for file; do sed "s/^/    ${file##*/}: /" "$file" | tail -n 25; done
+    [ "$status" != 124 ] || echo "    timed out after $LIMIT s"
     echo "case $name: FAILED"
+    if [ -n "$FIRST" ]; then
+      kernel_log
+      exit 1
+    fi
   fi
 }
 
 # alone NAME COMMAND: the command ends with 0.
 alone() {
-  SERVER=$SERVER CLIENT=$CLIENT timeout 120 bash -c "$2" >/tmp/alone 2>&1
+  SERVER=$SERVER CLIENT=$CLIENT timeout $LIMIT bash -c "$2" >/tmp/alone 2>&1
   verdict "$1" $? /tmp/alone
 }
 
@@ -34,20 +41,20 @@ pair() {
   local name=$1 command=${2/GID/$GID} extra=${3:-} device=${DEVICE:-mlx5_0}
   port=$((port + 1))
   if [ -z "$PEER" ]; then
-    timeout 120 $SERVER $command -d mlx5_0 -p $port >/tmp/server 2>&1 &
+    timeout $LIMIT $SERVER $command -d mlx5_0 -p $port >/tmp/server 2>&1 &
     local server=$!
     listening $port
-    timeout 120 $CLIENT $command -d mlx5_1 -p $port $extra ${ADDRESS:-localhost} >/tmp/client 2>&1
+    timeout $LIMIT $CLIENT $command -d mlx5_1 -p $port $extra ${ADDRESS:-localhost} >/tmp/client 2>&1
     local status=$?
-    wait $server || status=1
+    wait $server || status=$?
     verdict "$name" $status /tmp/server /tmp/client
   elif [ "$GUEST" = 1 ]; then
-    timeout 120 $command -d ${DEVICE:-mlx5_0} -p $port >/tmp/server 2>&1
+    timeout $LIMIT $command -d ${DEVICE:-mlx5_0} -p $port >/tmp/server 2>&1
     verdict "$name" $? /tmp/server
   else
     # The other guest may not listen yet; it is asked until it does.
     for _ in $(seq 100); do
-      timeout 120 $command -d ${DEVICE:-mlx5_0} -p $port $extra $PEER >/tmp/client 2>&1
+      timeout $LIMIT $command -d ${DEVICE:-mlx5_0} -p $port $extra $PEER >/tmp/client 2>&1
       local status=$?
       grep -qi "couldn't connect\|connection refused\|failed to connect" /tmp/client || break
       sleep 0.1
@@ -59,16 +66,16 @@ pair() {
 # manager NAME COMMAND SERVER-ARGUMENTS CLIENT-ARGUMENTS: a program of the connection manager, which is told no card. The
 # address ends the client's arguments. One guest.
 manager() {
-  timeout 120 $SERVER $2 $3 >/tmp/server 2>&1 &
+  timeout $LIMIT $SERVER $2 $3 >/tmp/server 2>&1 &
   local server=$! status=1
   # It listens where no socket shows it: it is asked until it does.
   for _ in $(seq 100); do
-    timeout 120 $CLIENT $2 $4 $ADDRESS >/tmp/client 2>&1
+    timeout $LIMIT $CLIENT $2 $4 $ADDRESS >/tmp/client 2>&1
     status=$?
     grep -qi "REJECTED\|reject" /tmp/client || break
     sleep 0.1
   done
-  wait $server || status=1
+  wait $server || status=$?
   verdict "$1" $status /tmp/server /tmp/client
 }
 

@@ -7,6 +7,7 @@ use crate::workspace::Workspace;
 use anyhow::{Context, Result, bail, ensure};
 use rustix::process::{Pid, Signal, kill_process};
 use std::collections::HashSet;
+use std::fmt;
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -122,6 +123,26 @@ pub struct Outcome {
     /// When the guests were started.
     pub booted: Instant,
 }
+
+/// Guests that came to no end.
+#[derive(Debug)]
+pub enum NoEnd {
+    /// After so many seconds.
+    Late(u64),
+    /// Before the command had ended.
+    Early(usize),
+}
+
+impl fmt::Display for NoEnd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Late(limit) => write!(f, "no end after {limit} s"),
+            Self::Early(guest) => write!(f, "guest {guest} ended before its command"),
+        }
+    }
+}
+
+impl std::error::Error for NoEnd {}
 
 pub fn main(options: &Options) -> Result<ExitCode> {
     let workspace = Workspace::read()?;
@@ -255,10 +276,10 @@ fn follow(
         let (number, said) = match lines.recv_timeout(limit.saturating_sub(started.elapsed())) {
             Ok(message) => message,
             Err(RecvTimeoutError::Disconnected) => break,
-            Err(RecvTimeoutError::Timeout) => bail!("no end after {} s", options.limit),
+            Err(RecvTimeoutError::Timeout) => bail!(NoEnd::Late(options.limit)),
         };
         let Said::Line(line) = said else {
-            ensure!(statuses[number - 1].is_some(), "guest {number} ended before its command");
+            ensure!(statuses[number - 1].is_some(), NoEnd::Early(number));
             continue;
         };
         shell.note(&format!("{number}| {line}"));

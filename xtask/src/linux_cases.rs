@@ -1,7 +1,7 @@
 //! Jobs of `tests/linux` in guests with cards: runs them, and judges every case they report, the kernel's log and the
 //! model.
 
-use crate::linux::{self, Options, Outcome};
+use crate::linux::{self, NoEnd, Options, Outcome};
 use crate::test::{Bench, Tally};
 use anyhow::{Context, Result, ensure};
 use regex::Regex;
@@ -57,6 +57,53 @@ pub fn judge(
     Ok((outcome, tally))
 }
 
+/// What somebody outside of the model was the first to complain about.
+#[derive(Default)]
+pub struct Complaint {
+    /// The line of the job with the case that was at work.
+    pub case: String,
+    /// What was said.
+    pub said: String,
+}
+
+/// Runs a job in one guest until a case fails. Tells who complains first, the kernel before a tool, and what the model says
+/// at its end; what the model finds wrong is no complaint.
+pub fn first_complaint(bench: &Bench, job: &str, mut options: Options) -> Result<(Option<Complaint>, String)> {
+    let script = script(&bench.workspace.root.join("tests/linux"), job)?;
+    let limit = options.limit / 4;
+    options.copies.extend(files(bench)?);
+    options.command = vec![format!("export FIRST=1 LIMIT={limit}; . ./lib.sh; . ./{job}; kernel_log")];
+    let mut output = String::new();
+    let outcome = linux::run(bench.workspace, &bench.shell, &options, |_, line| output += &format!("{line}\n"));
+    let stopped = cases(&script).find(|case| verdict(&output, case).is_err());
+    let case = stopped.and_then(|name| script.lines().find(|line| is_case(line, name))).unwrap_or_default().to_owned();
+    let (mut said, model) = match outcome {
+        Ok(outcome) => {
+            let (_, model) = outcome.model.context("there was no model")?;
+            (unknown(bench, output.lines().filter_map(|l| l.strip_prefix("kernel: ")))?, model)
+        }
+        Err(error) => {
+            let Some(no_end) = error.downcast_ref::<NoEnd>() else { return Err(error) };
+            // The console has the kernel's errors, each behind its time.
+            let console = format!("{error}");
+            let lines = console.lines().filter_map(|l| Some(l.strip_prefix('[')?.split_once("] ")?.1));
+            let mut said = unknown(bench, lines)?;
+            match no_end {
+                NoEnd::Late(limit) => said.push(format!("timed out after {limit} s")),
+                // Without a word of the kernel it was not the kernel that ended.
+                NoEnd::Early(_) if said.is_empty() => return Err(error),
+                NoEnd::Early(_) => {}
+            }
+            (said, String::new())
+        }
+    };
+    said.iter_mut().for_each(|line| line.insert_str(0, "kernel: "));
+    if let Some(Err(why)) = stopped.map(|case| verdict(&output, case)) {
+        said.extend(why.lines().rev().filter(|line| !line.trim().is_empty()).map(|line| line.trim().to_owned()));
+    }
+    Ok((said.into_iter().next().map(|said| Complaint { case, said }), model))
+}
+
 /// Everything that a job may use.
 pub fn files(bench: &Bench) -> Result<Vec<PathBuf>> {
     let entries = fs::read_dir(bench.workspace.root.join("tests/linux"))?;
@@ -81,6 +128,10 @@ fn cases(script: &str) -> impl Iterator<Item = &str> {
     })
 }
 
+fn is_case(line: &str, name: &str) -> bool {
+    cases(line).any(|case| case == name)
+}
+
 /// Whether the case passed; else what was said since the case before.
 fn verdict(output: &str, case: &str) -> Result<(), String> {
     let line = format!("case {case}: ");
@@ -95,14 +146,19 @@ fn verdict(output: &str, case: &str) -> Result<(), String> {
 
 /// Every complaint of the kernel is a known one.
 fn kernel_log(bench: &Bench, output: &str) -> Result<()> {
+    let mut lines = output.lines().filter_map(|l| l.strip_prefix("kernel: ")).peekable();
+    ensure!(lines.peek().is_some(), "the guest has not told its kernel's log");
+    let unknown = unknown(bench, lines)?;
+    ensure!(unknown.is_empty(), "the kernel complained:\n{}", unknown.join("\n"));
+    Ok(())
+}
+
+/// The lines of a kernel's log that `kernel_messages.txt` does not list.
+fn unknown<'a>(bench: &Bench, lines: impl Iterator<Item = &'a str>) -> Result<Vec<String>> {
     let list = fs::read_to_string(bench.workspace.root.join("tests/linux/kernel_messages.txt"))?;
     let known = list.lines().filter(|l| !l.is_empty() && !l.starts_with('#'));
     let known = known.map(Regex::new).collect::<Result<Vec<_>, _>>()?;
-    let mut lines = output.lines().filter_map(|l| l.strip_prefix("kernel: ")).peekable();
-    ensure!(lines.peek().is_some(), "the guest has not told its kernel's log");
-    let unknown: Vec<&str> = lines.filter(|line| !known.iter().any(|k| k.is_match(line))).collect();
-    ensure!(unknown.is_empty(), "the kernel complained:\n{}", unknown.join("\n"));
-    Ok(())
+    Ok(lines.filter(|line| !known.iter().any(|k| k.is_match(line))).map(str::to_owned).collect())
 }
 
 /// The model found nothing wrong, and every card has sent and received.

@@ -1,72 +1,129 @@
 //! Switches the effect of each command off in turn (`hca_model --no-effect`), and finds out who in a Linux guest notices.
 //!
 //! A command that the model answers with success while nobody notices that it did nothing is one that no outside tool
-//! has judged.
+//! has judged. What the model itself finds wrong does not count.
 
-use crate::linux::{self, Link, Options};
-use crate::linux_cases;
+use crate::guest::Suite;
+use crate::linux::{Link, Options};
+use crate::linux_cases::{self, Complaint};
 use crate::test::Bench;
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail};
 use indicatif::ProgressBar;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
-/// Seconds for a run; one that hangs has noticed.
-const LIMIT: u64 = 120;
+/// Commands without an effect that could be missed: why, and the source that shows it.
+const EFFECT_FREE: &[(&str, &str)] = &[];
 
-/// Commands without an effect that could be missed, and why.
-const EFFECT_FREE: &[(&str, &str)] = &[
-    (
-        "QUERY_ADAPTER",
-        "asks only; its answer is the vendor and the board's identity, which Linux shows and nothing checks",
-    ),
-    ("SET_DRIVER_VERSION", "tells the card a text that it keeps for its own tools"),
-];
+/// The jobs that Linux's commands come from, short ones first: a command is tried in those that issue it, until one
+/// notices.
+fn jobs() -> Vec<(&'static str, Options)> {
+    let ib = Options { hcas: 2, limit: 240, ..Options::default() };
+    let roce = Options { link: Link::Roce, ..ib.clone() };
+    let long = Options { limit: 1200, ..ib.clone() };
+    let ethernet = Options { processors: 2, link: Link::Roce, ..long.clone() };
+    let old = Options { suite: Suite::Bookworm, ..ib.clone() };
+    let old_roce = Options { suite: Suite::Bookworm, ..roce.clone() };
+    let modules = Some("vfio_pci vfio_iommu_type1".into());
+    vec![
+        ("ib_effects.sh", ib),
+        ("roce_effects.sh", roce),
+        ("data.sh", long.clone()),
+        ("ethernet.sh", ethernet),
+        ("ib_umr.sh", Options { model_arguments: vec!["--umr".into()], ..long.clone() }),
+        ("ib_vfio.sh", Options { iommu: true, modules, ..long }),
+        ("ib_smoke.sh", old),
+        ("roce_smoke.sh", old_roce),
+    ]
+}
 
-/// The jobs that Linux's commands come from.
-const JOBS: &[(&str, Link)] = &[("ib_effects.sh", Link::Ib), ("roce_effects.sh", Link::Roce)];
+/// What is known of a command.
+struct Noticed {
+    name: String,
+    job: String,
+    /// The line of the job that noticed.
+    case: String,
+    /// Empty if nobody said anything.
+    said: String,
+    commit: String,
+}
 
-/// Runs what is not in `kept` yet, and writes the table into `docs/opcodes.md`. Tells whether every command was noticed.
-pub fn run(bench: &Bench, kept: &Path, today: &str, commit: &str) -> Result<bool> {
-    let mut noticed: BTreeMap<(String, String), String> = BTreeMap::new();
-    for line in fs::read_to_string(kept).unwrap_or_default().lines() {
-        let mut parts = line.splitn(3, '\t').map(str::to_owned);
-        if let (Some(job), Some(command), Some(by)) = (parts.next(), parts.next(), parts.next()) {
-            noticed.insert((job, command), by);
+/// What is known of all commands, by opcode; kept in a file.
+struct Table(BTreeMap<String, Noticed>);
+
+impl Table {
+    /// What was found before. A finding falls with the line of the job that made it.
+    fn read(bench: &Bench, kept: &Path) -> Self {
+        let mut table = BTreeMap::new();
+        for line in fs::read_to_string(kept).unwrap_or_default().lines() {
+            if let [opcode, name, job, case, said, commit] =
+                line.split('\t').map(str::to_owned).collect::<Vec<_>>().as_slice()
+            {
+                let script = fs::read_to_string(bench.workspace.root.join("tests/linux").join(job)).unwrap_or_default();
+                if !said.is_empty() && (case.is_empty() || script.lines().any(|line| line == case)) {
+                    let [name, job, case, said, commit] = [name, job, case, said, commit].map(String::clone);
+                    table.insert(opcode.clone(), Noticed { name, job, case, said, commit });
+                }
+            }
         }
+        Self(table)
     }
-    for (job, link) in JOBS {
-        let commands = issued(bench, job, *link)?;
+
+    fn write(&self, kept: &Path) -> Result<()> {
+        let line = |(opcode, n): (&String, &Noticed)| {
+            [opcode, &n.name, &n.job, &n.case, &n.said, &n.commit].map(String::as_str).join("\t") + "\n"
+        };
+        fs::write(kept, self.0.iter().map(line).collect::<String>()).with_context(|| kept.display().to_string())
+    }
+}
+
+/// Tries what is not known yet, and writes the table into `docs/opcodes.md`. Tells whether every command was noticed.
+pub fn run(bench: &Bench, folder: &Path, today: &str, commit: &str) -> Result<bool> {
+    let kept = folder.join("opcodes");
+    let mut table = Table::read(bench, &kept);
+    let mut all = BTreeSet::new();
+    for (job, options) in jobs() {
+        let commands = issued(bench, &folder.join(format!("issued-{job}-{commit}")), job, &options)?;
         let bar = ProgressBar::new(commands.len() as u64);
-        for (opcode, name) in &commands {
-            let key = ((*job).to_owned(), format!("{opcode} {name}"));
+        for (opcode, name) in commands {
             bar.inc(1);
-            if noticed.contains_key(&key) {
+            if table.0.get(&opcode).is_some_and(|found| !found.said.is_empty()) || effect_free(&name).is_some() {
+                all.insert((opcode, name));
                 continue;
             }
-            let by = who_notices(bench, job, *link, opcode);
-            println!("{job} {opcode} {name}: {by}");
-            noticed.insert(key, by);
-            let lines: Vec<String> =
-                noticed.iter().map(|((job, command), by)| format!("{job}\t{command}\t{by}")).collect();
-            fs::write(kept, lines.join("\n"))?;
-            write(bench, &noticed, today, commit)?;
+            let without = Options {
+                model_arguments: [options.model_arguments.clone(), vec![format!("--no-effect={opcode}")]].concat(),
+                ..options.clone()
+            };
+            let (complaint, _) = linux_cases::first_complaint(bench, job, without)?;
+            let Complaint { case, said } = complaint.unwrap_or_default();
+            let said: String = said.replace(['\t', '|'], " ").chars().take(160).collect();
+            println!("{opcode} {name}: {job}: {case}: {said}");
+            let (job, commit) = (job.to_owned(), commit.to_owned());
+            table.0.insert(opcode.clone(), Noticed { name: name.clone(), job, case, said, commit });
+            table.write(&kept)?;
+            all.insert((opcode, name));
         }
         bar.finish_and_clear();
     }
-    write(bench, &noticed, today, commit)
+    write(bench, &table, &all, today, commit)
 }
 
-/// The commands of a run in which nothing is switched off, as opcode and name.
-fn issued(bench: &Bench, job: &str, link: Link) -> Result<Vec<(String, String)>> {
-    let mut options = options(link);
-    let tally = linux_cases::run(bench, job, options.clone())?;
-    ensure!(tally.failed == 0, "{job} fails with all effects on:\n{}", tally.complaints.join("\n"));
-    options.command = vec![format!(". ./lib.sh; . ./{job}")];
-    options.copies = linux_cases::files(bench)?;
-    let outcome = linux::run(bench.workspace, &bench.shell, &options, |_, _| {})?;
-    let (_, text) = outcome.model.context("no model")?;
+fn effect_free(name: &str) -> Option<&'static str> {
+    EFFECT_FREE.iter().find(|(free, _)| *free == name).map(|(_, why)| *why)
+}
+
+/// The commands of a run in which nothing is switched off, as opcode and name; kept in a file.
+fn issued(bench: &Bench, kept: &Path, job: &str, options: &Options) -> Result<BTreeMap<String, String>> {
+    if !kept.exists() {
+        let (complaint, model) = linux_cases::first_complaint(bench, job, options.clone())?;
+        if let Some(Complaint { case, said }) = complaint {
+            bail!("{job} fails with all effects on: {case}: {said}");
+        }
+        fs::write(kept, model)?;
+    }
+    let text = fs::read_to_string(kept)?;
     let mut commands = BTreeMap::new();
     for line in text.lines().filter_map(|line| line.strip_prefix("  0x")) {
         let mut words = line.split(' ');
@@ -74,45 +131,32 @@ fn issued(bench: &Bench, job: &str, link: Link) -> Result<Vec<(String, String)>>
             commands.insert(format!("0x{opcode}"), name.to_owned());
         }
     }
-    Ok(commands.into_iter().collect())
+    Ok(commands)
 }
 
-fn options(link: Link) -> Options {
-    Options { link, hcas: 2, limit: LIMIT, ..Options::default() }
-}
-
-/// The first thing that goes wrong without the command's effect; empty if nothing does.
-fn who_notices(bench: &Bench, job: &str, link: Link, opcode: &str) -> String {
-    let options = Options { model_arguments: vec![format!("--no-effect={opcode}")], ..options(link) };
-    let complaint = match linux_cases::run(bench, job, options) {
-        Ok(tally) => tally.complaints.into_iter().next().unwrap_or_default(),
-        Err(error) => format!("{error:#}"),
-    };
-    let words: Vec<&str> = complaint.lines().take(2).map(str::trim).collect();
-    words.join(" ").chars().take(160).collect::<String>().replace(['\t', '|'], " ")
-}
-
-fn write(bench: &Bench, noticed: &BTreeMap<(String, String), String>, today: &str, commit: &str) -> Result<bool> {
+fn write(bench: &Bench, table: &Table, all: &BTreeSet<(String, String)>, today: &str, commit: &str) -> Result<bool> {
+    let jobs: Vec<String> = jobs().iter().map(|(job, _)| format!("`{job}`")).collect();
     let mut text = format!(
-        "# Who notices a command without effect\n\nWritten by `cargo xtask soak` on {today}, at commit {commit}. Each of these {} commands that \
-         Linux 6.12 issues in a job of `tests/linux` was answered with success and zeros, and nothing was done; the first \
-         complaint of a tool, the kernel or the model is shown.\n\n| job | command | noticed by |\n|---|---|---|\n",
-        noticed.len()
+        "# Who notices a command without effect\n\nWritten by `cargo xtask soak` on {today}, at commit {commit}. Each of these {} commands, which are all that Linux \
+         issues in {} of `tests/linux` (the last two on Linux 6.1, the others on 6.12), was answered with success and zeros, \
+         and nothing was done. Shown is who was the first to complain, the kernel or a tool; what the model finds wrong does not count. \
+         A guest without a card, as it is when its driver gives up, is seen by the first case.\n\n\
+         | command | job | case | said | at |\n|---|---|---|---|---|\n",
+        all.len(),
+        jobs.join(", ")
     );
-    let mut all = true;
-    for ((job, command), by) in noticed {
-        let name = command.split(' ').next_back().unwrap_or_default();
-        let free = EFFECT_FREE.iter().find(|(n, _)| *n == name);
-        let by = match (by.as_str(), free) {
-            ("", Some((_, why))) => format!("nobody: it {why}"),
-            ("", None) => {
-                all = false;
-                "**nobody**".to_owned()
-            }
-            (by, _) => by.to_owned(),
-        };
-        text += &format!("| {job} | {command} | {by} |\n");
+    let mut noticed = true;
+    for (opcode, name) in all {
+        if let Some(why) = effect_free(name) {
+            text += &format!("| {opcode} {name} | | | effect-free: {why} | |\n");
+            continue;
+        }
+        let Some(found) = table.0.get(opcode) else { bail!("{opcode} {name} was not tried") };
+        let Noticed { job, case, said, commit, .. } = found;
+        noticed &= !said.is_empty();
+        let said = if said.is_empty() { "**nobody**" } else { said };
+        text += &format!("| {opcode} {name} | {job} | `{}` | {said} | {commit} |\n", case.replace('|', "\\|"));
     }
     fs::write(bench.workspace.root.join("docs/opcodes.md"), text).context("docs/opcodes.md")?;
-    Ok(all)
+    Ok(noticed)
 }

@@ -1,4 +1,4 @@
-//! `cargo xtask soak`: the long runs. Resumable: what is done is kept in `target/xtask/soak`, by commit.
+//! `cargo xtask soak`: the long runs. Resumable: what is done is kept in `target/xtask/soak`.
 
 use crate::linux_opcodes;
 use crate::shell::Shell;
@@ -32,7 +32,7 @@ pub fn main(args: &Args) -> Result<ExitCode> {
     let kept = folder.join(format!("workload-{commit}"));
     let done: Vec<String> = fs::read_to_string(&kept).unwrap_or_default().lines().map(str::to_owned).collect();
     let bench = Bench { workspace: &workspace, shell: Shell::new(folder.join("log"), ProgressBar::hidden())? };
-    if !args.host && !linux_opcodes::run(&bench, &folder.join(format!("opcodes-{commit}")), &today, &commit)? {
+    if !args.host && !linux_opcodes::run(&bench, &folder, &today, &commit)? {
         bail!("nobody notices some commands without effect: docs/opcodes.md");
     }
     if args.seeds == 0 {
