@@ -1,4 +1,4 @@
-# The card and Linux's own RoCE in software, between the same two guests: prints "speed WHAT mlx5|rxe NUMBER UNIT".
+# The card and Linux's own RoCE in software, between the same two guests: prints "speed WHAT mlx5_0|rxe0 NUMBER UNIT".
 
 netdev=$(grep -l 52:54:00:00:02:0$GUEST /sys/class/net/*/address | cut -d/ -f5)
 modprobe rdma_rxe
@@ -27,10 +27,10 @@ compare() {
 
 . ./roce_net.sh
 
-compare bandwidth_64k 4 MiB/s 'ib_write_bw -s 65536 -n 1000'
+compare bandwidth_write_64k 4 MiB/s 'ib_write_bw -s 65536 -n 1000'
 compare bandwidth_send_64k 4 MiB/s 'ib_send_bw -s 65536 -n 1000'
 compare bandwidth_read_64k 4 MiB/s 'ib_read_bw -s 65536 -n 1000'
-compare messages_64 5 M/s 'ib_write_bw -s 64 -n 5000'
+compare messages_write_64 5 M/s 'ib_write_bw -s 64 -n 5000'
 compare messages_send_64 5 M/s 'ib_send_bw -s 64 -n 5000'
 compare latency_write_64 6 us 'ib_write_lat -s 64 -n 200'
 compare latency_send_64 6 us 'ib_send_lat -s 64 -n 200'

@@ -25,8 +25,7 @@ const CHUNK: u64 = 250;
 
 pub fn main(args: &Args) -> Result<ExitCode> {
     let workspace = Workspace::read()?;
-    let commit = said(Command::new("git").current_dir(&workspace.root).args(["rev-parse", "--short=12", "HEAD"]))?;
-    let today = said(Command::new("date").args(["-u", "+%Y-%m-%d"]))?;
+    let (commit, today) = (commit(&workspace)?, today()?);
     let folder = workspace.target.join("xtask/soak");
     fs::create_dir_all(&folder)?;
     let kept = folder.join(format!("workload-{commit}"));
@@ -69,6 +68,16 @@ pub fn main(args: &Args) -> Result<ExitCode> {
     fs::write(workspace.root.join("docs/soak.md"), &text).context("docs/soak.md")?;
     println!("{text}\n{:.0} s for what was not done before", started.elapsed().as_secs_f64());
     Ok(ExitCode::SUCCESS)
+}
+
+/// The commit that is checked out.
+pub fn commit(workspace: &Workspace) -> Result<String> {
+    said(Command::new("git").current_dir(&workspace.root).args(["rev-parse", "--short=12", "HEAD"]))
+}
+
+/// The date, as in 2026-01-31.
+pub fn today() -> Result<String> {
+    said(Command::new("date").args(["-u", "+%Y-%m-%d"]))
 }
 
 /// What a program printed.

@@ -11,8 +11,13 @@ pub struct Emitter<'b> {
     len: usize,
     payload: &'b mut [u8],
     pad: &'b mut [u8],
-    icrc: (Icrc, &'b mut [u8; ICRC_LEN]),
-    vcrc: Option<(Vcrc, &'b mut [u8; VCRC_LEN])>,
+    lrh: Option<&'b [u8; lrh::HEADER_LEN]>,
+    routing: Routing<'b>,
+    bth: &'b [u8; bth::HEADER_LEN],
+    ext: &'b [u8],
+    icrc: &'b mut [u8; ICRC_LEN],
+    /// Only InfiniBand leaves room for it.
+    vcrc: Option<&'b mut [u8; VCRC_LEN]>,
 }
 
 impl Emitter<'_> {
@@ -22,18 +27,35 @@ impl Emitter<'_> {
         self.payload
     }
 
+    /// Writes padding, and zeros where the CRCs belong; returns the length of the frame. For a
+    /// link on which nobody looks at the CRCs: [`seal`](super::frame::seal) writes them when
+    /// somebody does.
+    pub fn finish_open(self) -> usize {
+        self.pad.fill(0);
+        self.icrc.fill(0);
+        if let Some(vcrc) = self.vcrc {
+            vcrc.fill(0);
+        }
+        self.len
+    }
+
     /// Writes padding and CRCs; returns the length of the frame.
     pub fn finish(self) -> usize {
         self.pad.fill(0);
-        let (mut icrc, icrc_bytes) = self.icrc;
-        icrc.update(self.payload);
-        icrc.update(self.pad);
-        *icrc_bytes = icrc.finish();
-        if let Some((mut vcrc, vcrc_bytes)) = self.vcrc {
-            vcrc.update(self.payload);
-            vcrc.update(self.pad);
-            vcrc.update(icrc_bytes);
-            *vcrc_bytes = vcrc.finish();
+        let mut icrc = Icrc::new(self.routing, self.bth);
+        let body = [self.ext, self.payload, self.pad];
+        body.iter().for_each(|part| icrc.update(part));
+        *self.icrc = icrc.finish();
+        if let (Some(room), Some(lrh)) = (self.vcrc, self.lrh) {
+            let mut vcrc = Vcrc::new();
+            vcrc.update(lrh);
+            if let Routing::Grh(grh) = self.routing {
+                vcrc.update(grh);
+            }
+            vcrc.update(self.bth);
+            body.iter().for_each(|part| vcrc.update(part));
+            vcrc.update(self.icrc);
+            *room = vcrc.finish();
         }
         self.len
     }
@@ -61,10 +83,10 @@ impl Route {
         if matches!(self, Route::Ib { .. }) { VCRC_LEN } else { 0 }
     }
 
-    /// Writes the headers before a transport part of `len` bytes, BTH to ICRC. Returns them
-    /// as the ICRC wants them, and the rest of `bytes`; `None` if `len` is more than a
+    /// Writes the headers before a transport part of `len` bytes, BTH to ICRC. Returns the LRH,
+    /// all as the ICRC wants them, and the rest of `bytes`; `None` if `len` is more than a
     /// length field holds, or the headers do not fit.
-    fn emit<'b>(&self, bytes: &'b mut [u8], len: usize) -> Option<(Routing<'b>, &'b mut [u8])> {
+    fn emit<'b>(&self, bytes: &'b mut [u8], len: usize) -> Option<Emitted<'b>> {
         match *self {
             Route::RoceV2Ipv4 { eth, ip, src_port } => {
                 let rest = eth.emit_as(bytes, ethernet::TYPE_IPV4)?;
@@ -74,7 +96,7 @@ impl Route {
                 let total_len = udp_len.checked_add(ipv4::HEADER_LEN as u16)?;
                 ipv4::Repr { total_len, protocol: ipv4::PROTOCOL_UDP, ..ip }.emit(ip_bytes);
                 emit_udp(udp_bytes, src_port, udp_len);
-                Some((Routing::Ipv4(ip_bytes, udp_bytes), rest))
+                Some((None, Routing::Ipv4(ip_bytes, udp_bytes), rest))
             }
             Route::RoceV2Ipv6 { eth, ip, src_port } => {
                 let rest = eth.emit_as(bytes, ethernet::TYPE_IPV6)?;
@@ -84,11 +106,12 @@ impl Route {
                 let next_header = ipv6::NEXT_HEADER_UDP;
                 ipv6::Repr { payload_len: udp_len, next_header, ..ip }.emit(ip_bytes);
                 emit_udp(udp_bytes, src_port, udp_len);
-                Some((Routing::Ipv6(ip_bytes, udp_bytes), rest))
+                Some((None, Routing::Ipv6(ip_bytes, udp_bytes), rest))
             }
             Route::RoceV1 { eth, grh } => {
                 let rest = eth.emit_as(bytes, ethernet::TYPE_ROCE_V1)?;
-                emit_grh(grh, rest, len)
+                let (routing, rest) = emit_grh(grh, rest, len)?;
+                Some((None, routing, rest))
             }
             Route::Ib { lrh, grh } => {
                 let words = (self.header_len() + len) / 4;
@@ -99,14 +122,19 @@ impl Route {
                 };
                 let (lrh_bytes, rest) = bytes.split_first_chunk_mut()?;
                 lrh::Repr { pkt_len, next_header, ..lrh }.emit(lrh_bytes);
-                match grh {
-                    Some(grh) => emit_grh(grh, rest, len),
-                    None => Some((Routing::Lrh(lrh_bytes), rest)),
-                }
+                let lrh_bytes = &*lrh_bytes;
+                let (routing, rest) = match grh {
+                    Some(grh) => emit_grh(grh, rest, len)?,
+                    None => (Routing::Lrh(lrh_bytes), rest),
+                };
+                Some((Some(lrh_bytes), routing, rest))
             }
         }
     }
 }
+
+/// The LRH on InfiniBand, the headers that the ICRC covers, and what follows.
+type Emitted<'b> = (Option<&'b [u8; lrh::HEADER_LEN]>, Routing<'b>, &'b mut [u8]);
 
 impl ethernet::Repr {
     fn emit_as(self, bytes: &mut [u8], ether_type: u16) -> Option<&mut [u8]> {
@@ -159,19 +187,11 @@ impl Repr {
         let (icrc_bytes, vcrc_bytes) = tail.split_first_chunk_mut().ok_or(full)?;
 
         let transport_len = bth::HEADER_LEN + given.byte_len() + payload.len() + pad.len() + ICRC_LEN;
-        let (routing, rest) = self.route.emit(head, transport_len).ok_or(Error::Payload { len: payload_len })?;
+        let (lrh, routing, rest) = self.route.emit(head, transport_len).ok_or(Error::Payload { len: payload_len })?;
         let (bth_bytes, ext) = rest.split_first_chunk_mut().ok_or(full)?;
         bth::Repr { pad_count: pad.len() as u8, ..self.bth }.emit(bth_bytes);
         self.ext.emit(ext)?;
-        let mut icrc = Icrc::new(routing, bth_bytes);
-        icrc.update(ext);
-
-        // Only InfiniBand leaves room for a VCRC.
-        let vcrc = vcrc_bytes.first_chunk_mut().map(|bytes| {
-            let mut vcrc = Vcrc::new();
-            vcrc.update(head);
-            (vcrc, bytes)
-        });
-        Ok(Emitter { len, payload, pad, icrc: (icrc, icrc_bytes), vcrc })
+        let vcrc = vcrc_bytes.first_chunk_mut();
+        Ok(Emitter { len, payload, pad, lrh, routing, bth: bth_bytes, ext, icrc: icrc_bytes, vcrc })
     }
 }

@@ -223,10 +223,14 @@ impl<'a> Frame<'a> {
 
     /// Computes the ICRC; [`Error::Icrc`] unless the frame carries the same.
     pub fn check_icrc(&self) -> Result<(), Error> {
+        let computed = self.icrc();
+        if computed == *self.icrc { Ok(()) } else { Err(Error::Icrc { computed, found: *self.icrc }) }
+    }
+
+    fn icrc(&self) -> [u8; ICRC_LEN] {
         let mut icrc = Icrc::new(self.routing, self.bth);
         icrc.update(self.body);
-        let computed = icrc.finish();
-        if computed == *self.icrc { Ok(()) } else { Err(Error::Icrc { computed, found: *self.icrc }) }
+        icrc.finish()
     }
 
     /// Computes the VCRC; [`Error::Vcrc`] unless the frame carries the same. On Ethernet
@@ -238,6 +242,25 @@ impl<'a> Frame<'a> {
         let computed = vcrc.finish();
         if computed == *found { Ok(()) } else { Err(Error::Vcrc { computed, found: *found }) }
     }
+}
+
+/// Writes the CRCs into a frame that was finished by [`Emitter::finish_open`]. Errors: as
+/// [`Frame::parse`].
+pub fn seal(link: Link, bytes: &mut [u8]) -> Result<(), Error> {
+    let frame = Frame::parse(link, bytes)?;
+    let icrc = frame.icrc();
+    let at = frame.repr.header_len() + frame.payload.len() + frame.repr.bth.pad_count as usize;
+    if let Some(room) = bytes.get_mut(at..).and_then(|rest| rest.first_chunk_mut()) {
+        *room = icrc;
+    }
+    if link == Link::InfiniBand
+        && let Some((packet, room)) = bytes.split_last_chunk_mut()
+    {
+        let mut vcrc = Vcrc::new();
+        vcrc.update(packet);
+        *room = vcrc.finish();
+    }
+    Ok(())
 }
 
 /// Cuts a header off `data`.

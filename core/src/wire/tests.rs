@@ -1,7 +1,7 @@
 //! Whole frames: what others wrote, damaged in every way, and every shape of our own.
 
 use super::ext::Ext;
-use super::frame::{Frame, Link, Repr, Route};
+use super::frame::{Frame, Link, Repr, Route, seal};
 use super::opcode::{ExtHeaders, Opcode};
 use super::vectors::*;
 use super::{Error, Header, aeth, atomic, bth, deth, ethernet, grh, ieth, imm, ipv4, lrh, reth, xrceth};
@@ -292,6 +292,15 @@ fn every_shape_comes_back() {
                 emitter.payload().copy_from_slice(&payload);
                 let len = emitter.finish();
                 assert_eq!(len, repr.frame_len(payload_len));
+
+                // Sealed later, it is the same frame; before that no receiver takes it.
+                let mut late = [0xee; 4096 + super::frame::MAX_OVERHEAD];
+                let mut emitter = repr.emit(&mut late, payload_len).unwrap();
+                emitter.payload().copy_from_slice(&payload);
+                assert_eq!(emitter.finish_open(), len);
+                assert!(check(link_of(&route), &late[..len]).is_err());
+                seal(link_of(&route), &mut late[..len]).unwrap();
+                assert_eq!(late[..len], buffer[..len]);
 
                 let frame = check(link_of(&route), &buffer[..len]).unwrap();
                 assert_eq!(frame.payload, payload);

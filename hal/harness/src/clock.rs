@@ -16,21 +16,29 @@ pub enum Clock {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Time {
     Virtual(Duration),
-    Wall(Instant),
+    /// The world's beginning, and when the clock was last looked at: that costs as much as a packet's copy.
+    Wall(Instant, Duration),
 }
 
 impl Time {
     pub(crate) fn new(clock: Clock) -> Self {
         match clock {
             Clock::Virtual => Self::Virtual(Duration::ZERO),
-            Clock::Wall => Self::Wall(Instant::now()),
+            Clock::Wall => Self::Wall(Instant::now(), Duration::ZERO),
         }
     }
 
     pub(crate) fn now(&self) -> Duration {
         match self {
             Self::Virtual(t) => *t,
-            Self::Wall(start) => start.elapsed(),
+            Self::Wall(_, seen) => *seen,
+        }
+    }
+
+    /// Looks at the wall's clock.
+    pub(crate) fn look(&mut self) {
+        if let Self::Wall(start, seen) = self {
+            *seen = start.elapsed();
         }
     }
 

@@ -9,7 +9,7 @@ use crate::{
 use oorandom::Rand64;
 use std::{
     cmp::Reverse,
-    collections::{BinaryHeap, HashMap},
+    collections::{BTreeMap, BinaryHeap},
     fmt,
     time::Duration,
 };
@@ -87,7 +87,7 @@ pub enum Verdict {
 }
 
 /// Sees every frame as it enters the fabric, before faults; may change or drop it. Must not call into the world.
-pub type PacketFilter = Box<dyn FnMut(&FrameInfo, &mut Frame) -> Verdict + Send>;
+pub type PacketFilter = Box<dyn FnMut(&FrameInfo, &mut Vec<u8>) -> Verdict + Send>;
 
 /// Why a port could not be linked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -155,7 +155,7 @@ pub(crate) struct Fabric {
     in_flight: BinaryHeap<Reverse<InFlight>>,
     order: u64,
     /// Which Ethernet port a MAC address was last seen on.
-    stations: HashMap<[u8; 6], usize>,
+    stations: BTreeMap<[u8; 6], usize>,
     pub(crate) latency: Duration,
     pub(crate) faults: Faults,
     pub(crate) corruptor: Option<Corruptor>,
@@ -169,7 +169,7 @@ impl Fabric {
             ports: Vec::new(),
             in_flight: BinaryHeap::new(),
             order: 0,
-            stations: HashMap::new(),
+            stations: BTreeMap::new(),
             latency,
             faults,
             corruptor: None,
@@ -260,13 +260,15 @@ impl Fabric {
             return;
         }
         for c in self.captures.iter_mut().filter(|c| c.kind() == kind) {
-            c.record(now, from, &frame);
+            c.record(now, from, frame.bytes());
         }
         let counters = &mut self.ports[from].counters;
         let info = FrameInfo { function, port, kind, index: counters.sent, at: now };
         counters.sent += 1;
         counters.sent_bytes += frame.len() as u64;
-        if self.filter.as_mut().is_some_and(|f| f(&info, &mut frame) == Verdict::Drop) {
+        if let Some(filter) = &mut self.filter
+            && filter(&info, frame.bytes_mut()) == Verdict::Drop
+        {
             counters.filtered += 1;
             return;
         }
@@ -279,12 +281,12 @@ impl Fabric {
         if faults.hits(faults.corrupt, rng) && !frame.is_empty() {
             counters.corrupted += 1;
             let at = rng.rand_range(0..frame.len() as u64) as usize;
-            frame[at] ^= 1 << rng.rand_range(0..8);
+            frame.bytes_mut()[at] ^= 1 << rng.rand_range(0..8);
         }
         if faults.hits(faults.corrupt_payload, rng)
             && let Some(corruptor) = &mut self.corruptor
         {
-            counters.corrupted += u64::from(corruptor(kind, &mut frame, rng.rand_u64()));
+            counters.corrupted += u64::from(corruptor(kind, frame.bytes_mut(), rng.rand_u64()));
         }
         let mut due = now + self.latency;
         let mut in_order = true;
@@ -302,26 +304,23 @@ impl Fabric {
             due = due.max(self.ports[from].last_due);
             self.ports[from].last_due = due;
         }
-        let copies = if faults.hits(faults.duplicate, rng) {
+        if faults.hits(faults.duplicate, rng) {
             self.ports[from].counters.duplicated += 1;
-            2
-        } else {
-            1
-        };
-        for _ in 0..copies {
-            self.route(from, due, &frame);
+            self.route(from, due, frame.clone());
         }
+        self.route(from, due, frame);
     }
 
-    fn route(&mut self, from: usize, due: Duration, frame: &Frame) {
+    fn route(&mut self, from: usize, due: Duration, frame: Frame) {
         if self.ports[from].kind == LinkKind::InfiniBand {
             if let Some(to) = self.ports[from].peer {
-                self.launch(due, to, frame.clone());
+                self.launch(due, to, frame);
             }
             return;
         }
+        let headers = frame.as_sent();
         let (Some(&destination), Some(&source)) =
-            (frame.first_chunk::<6>(), frame.get(6..).and_then(|f| f.first_chunk()))
+            (headers.first_chunk::<6>(), headers.get(6..).and_then(|f| f.first_chunk()))
         else {
             self.ports[from].counters.malformed += 1;
             return;
@@ -333,7 +332,7 @@ impl Fabric {
         match self.stations.get(&destination).filter(|_| !multicast(destination)) {
             // A switch does not send a frame back where it came from.
             Some(&to) if to == from => {}
-            Some(&to) => self.launch(due, to, frame.clone()),
+            Some(&to) => self.launch(due, to, frame),
             None => {
                 for to in 0..self.ports.len() {
                     if to != from && self.ports[to].kind == LinkKind::Ethernet {

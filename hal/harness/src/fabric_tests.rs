@@ -24,16 +24,16 @@ impl Net {
     }
 
     fn send(&mut self, from: usize, frame: &[u8]) {
-        self.fabric.transmit(from, 0, frame.to_vec(), &self.time, &mut self.rng);
+        self.fabric.transmit(from, 0, frame.to_vec().into(), &self.time, &mut self.rng);
     }
 
     /// Lets all frames arrive: (function, frame).
-    fn arrivals(&mut self) -> Vec<(usize, Frame)> {
+    fn arrivals(&mut self) -> Vec<(usize, Vec<u8>)> {
         let mut all = Vec::new();
         while let Some(due) = self.fabric.next_due() {
             self.time.jump(due);
             while let Some(a) = self.fabric.arrive(self.time.now()) {
-                all.push((a.function, a.frame));
+                all.push((a.function, a.frame.into_bytes()));
             }
         }
         all
@@ -41,7 +41,7 @@ impl Net {
 }
 
 /// A frame from station `from` to station `to`; 0xff is everybody.
-fn ethernet(to: u8, from: u8) -> Frame {
+fn ethernet(to: u8, from: u8) -> Vec<u8> {
     let mac = |n: u8| if n == 0xff { [0xff; 6] } else { [2, 0, 0, 0, 0, n] };
     [&mac(to)[..], &mac(from), &[0x08, 0x00, to, from]].concat()
 }
@@ -191,10 +191,48 @@ fn the_filter_sees_changes_and_drops() {
     assert_eq!(n.fabric.counters(0, 0).unwrap().filtered, 1);
 }
 
+/// A frame whose checksum, its last byte, is the sum of the others.
+fn open(bytes: &[u8]) -> Frame {
+    Frame::open([bytes, &[0]].concat(), |bytes| {
+        let (sum, data) = bytes.split_last_mut().unwrap();
+        *sum = data.iter().sum();
+    })
+}
+
+/// Sends an open frame and tells how it arrives: still open, and its bytes as they are.
+fn arrives(prepare: impl FnOnce(&mut Fabric)) -> (bool, Vec<u8>) {
+    let mut n = Net::new(&[IB, IB]);
+    prepare(&mut n.fabric);
+    n.fabric.transmit(0, 0, open(&[1, 2, 3]), &n.time, &mut n.rng);
+    n.time.jump(n.fabric.next_due().unwrap());
+    let frame = n.fabric.arrive(n.time.now()).unwrap().frame;
+    (frame.is_open(), frame.as_sent().to_vec())
+}
+
+#[test]
+fn a_frame_is_sealed_by_whoever_looks_or_touches() {
+    assert_eq!(arrives(|_| ()), (true, vec![1, 2, 3, 0]), "nobody looks");
+    let held_back = Faults { delay: 1.0, reorder: 1.0, duplicate: 1.0, ..Faults::NONE };
+    assert_eq!(arrives(|f| f.set_faults(None, held_back)), (true, vec![1, 2, 3, 0]), "nobody touches");
+
+    let sealed = (false, vec![1, 2, 3, 6]);
+    let capture = |f: &mut Fabric| f.captures.push(Capture::new(IB, Box::new(std::io::sink())).unwrap());
+    assert_eq!(arrives(capture), sealed);
+    assert_eq!(arrives(|f| f.filter = Some(Box::new(|_, _| Verdict::Pass))), sealed);
+    let corruptor = |f: &mut Fabric| {
+        f.set_faults(None, Faults { corrupt_payload: 1.0, ..Faults::NONE });
+        f.corruptor = Some(Box::new(|_, _, _| false));
+    };
+    assert_eq!(arrives(corruptor), sealed);
+    let (open, bytes) = arrives(|f| f.set_faults(None, Faults { corrupt: 1.0, ..Faults::NONE }));
+    let flipped: u32 = bytes.iter().zip(&sealed.1).map(|(a, b)| (a ^ b).count_ones()).sum();
+    assert_eq!((open, flipped), (false, 1), "sealed first, then damaged");
+}
+
 #[test]
 fn an_injected_frame_arrives() {
     let mut n = Net::new(&[IB, IB]);
-    n.fabric.inject(1, 0, Duration::from_micros(3), vec![1]);
+    n.fabric.inject(1, 0, Duration::from_micros(3), vec![1].into());
     assert_eq!(n.arrivals(), [(1, vec![1])]);
     assert_eq!(n.time.now(), Duration::from_micros(3));
 }

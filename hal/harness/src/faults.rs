@@ -1,6 +1,6 @@
 //! What can go wrong on a link.
 
-use crate::model::{Frame, LinkKind};
+use crate::model::LinkKind;
 use oorandom::Rand64;
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ pub struct Faults {
 
 /// Damages a frame's payload and makes the checksums fit again; takes a random number, tells whether it did.
 /// It is given by the test, since the harness knows no wire format. Must not call into the world.
-pub type Corruptor = Box<dyn FnMut(LinkKind, &mut Frame, u64) -> bool + Send>;
+pub type Corruptor = Box<dyn FnMut(LinkKind, &mut Vec<u8>, u64) -> bool + Send>;
 
 impl Faults {
     /// A link without faults.

@@ -12,6 +12,7 @@ mod bus;
 mod clock;
 mod fabric;
 mod faults;
+mod frame;
 mod function;
 mod iommu;
 mod machine;

@@ -25,6 +25,9 @@ const FIRST_WAIT: Duration = Duration::from_micros(1);
 /// ... up to this, so that a driver's deadline of minutes is not a million calls away.
 const LONGEST_WAIT: Duration = Duration::from_millis(10);
 
+/// Most steps that are done on behalf of a register write: a few messages of 64 KiB.
+const AT_ONCE: u32 = 1000;
+
 /// When a world says that nothing is left to happen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QuietLimit {
@@ -86,6 +89,8 @@ pub(crate) struct State {
     still: u32,
     /// The devices run on a thread of their own, and at no other point.
     threaded: bool,
+    /// Until when that thread sleeps; none if it does not.
+    pub(crate) nap_until: Option<Duration>,
 }
 
 impl State {
@@ -100,6 +105,7 @@ impl State {
             quiet_since: Instant::now(),
             still: 0,
             threaded,
+            nap_until: None,
         }
     }
 
@@ -115,6 +121,7 @@ impl State {
     }
 
     pub(crate) fn now(&mut self) -> Duration {
+        self.machine.time.look();
         self.machine.time.advance(NOW_COST);
         self.machine.time.now()
     }
@@ -193,6 +200,7 @@ impl State {
 
     /// Runs one unit of work of whoever is drawn; false if nobody had any.
     fn step(&mut self) -> bool {
+        self.machine.time.look();
         let now = self.machine.time.now();
         for r in &mut self.runners {
             r.awake |= r.deadline.is_some_and(|d| d <= now);
@@ -277,6 +285,13 @@ impl State {
         (0..most).take_while(|_| self.step()).count() as u32
     }
 
+    /// Does what a register write has set off, which then need not wait for the devices' thread. Tells whether that
+    /// thread has to be woken for the rest.
+    pub(crate) fn run_at_once(&mut self) -> bool {
+        let rest = self.run_steps(AT_ONCE) == AT_ONCE;
+        self.nap_until.is_some_and(|until| rest || self.next_deadline().is_some_and(|due| due < until))
+    }
+
     /// When something happens by itself.
     pub(crate) fn next_deadline(&self) -> Option<Duration> {
         let models = self.runners.iter().filter_map(|r| r.deadline);
@@ -314,7 +329,7 @@ impl State {
         let Some(limit) = self.quiet_limit else { return Ok(()) };
         let over = match self.machine.time {
             Time::Virtual(_) => self.quiet_calls >= limit.calls,
-            Time::Wall(_) => self.quiet_since.elapsed() > limit.time,
+            Time::Wall(..) => self.quiet_since.elapsed() > limit.time,
         };
         if !over {
             return Ok(());

@@ -45,8 +45,7 @@ pub enum LinkKind {
     Ethernet,
 }
 
-/// A frame's bytes.
-pub type Frame = Vec<u8>;
+pub use crate::frame::{Frame, Seal};
 
 /// How a function was reset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

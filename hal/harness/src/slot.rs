@@ -67,6 +67,18 @@ impl Slot {
         self.world.notify();
     }
 
+    /// Writes a register, and lets the devices do at once what that sets off. For a front end with a thread of its own,
+    /// while the devices have one too.
+    pub fn mmio_write_and_run(&self, bar: u8, offset: u64, data: &[u8]) {
+        let mut state = self.world.lock();
+        state.mmio_write(self.index, bar, offset, data);
+        let wake = state.run_at_once();
+        drop(state);
+        if wake {
+            self.world.notify();
+        }
+    }
+
     /// Reads configuration space.
     pub fn config_read(&self, offset: u16, data: &mut [u8]) {
         self.world.lock().config_read(self.index, offset, data);

@@ -68,8 +68,11 @@ fn run(shared: &Shared, stop: &AtomicBool) {
         let now = state.machine.time.now();
         let nap = state.next_deadline().map_or(NAP, |d| d.saturating_sub(now).min(NAP));
         if !nap.is_zero() {
+            state.nap_until = Some(now + nap);
             // A wake-up, a spurious one and the end of the nap are one: the loop looks again.
-            drop(shared.wake.wait_timeout(state, nap));
+            if let Ok((mut state, _)) = shared.wake.wait_timeout(state, nap) {
+                state.nap_until = None;
+            }
         }
     }
 }

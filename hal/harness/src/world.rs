@@ -67,7 +67,10 @@ impl Shared {
 
     pub(crate) fn lock_unfair(&self) -> MutexGuard<'_, State> {
         match self.state.lock() {
-            Ok(guard) => guard,
+            Ok(mut guard) => {
+                guard.machine.time.look();
+                guard
+            }
             Err(poisoned) if panicking() => poisoned.into_inner(),
             Err(poisoned) => panic!("a modelled device panicked (seed {})", poisoned.into_inner().seed),
         }

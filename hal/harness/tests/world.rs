@@ -334,7 +334,7 @@ fn captures_of_one_seed_are_identical() {
 fn an_injected_frame_reaches_the_device() {
     let d = driver(&World::new(14));
     d.copy(1);
-    d.function.inject(0, vec![5; COPY]);
+    d.function.inject(0, vec![5; COPY].into());
     while d.last() != 0x0505_0505 {
         d.function.idle();
     }

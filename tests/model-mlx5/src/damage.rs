@@ -1,11 +1,11 @@
 //! Damage that no checksum of the link notices.
 
 use bareverbs::wire::frame::{Frame as View, Link};
-use bareverbs_harness::model::{Frame, LinkKind};
+use bareverbs_harness::model::LinkKind;
 
 /// Flips one bit of a packet's payload and makes ICRC and VCRC fit again, as a broken switch would. Tells whether the
 /// frame had a payload. A `Corruptor` for the harness's fabric.
-pub fn payload(link: LinkKind, frame: &mut Frame, random: u64) -> bool {
+pub fn payload(link: LinkKind, frame: &mut Vec<u8>, random: u64) -> bool {
     let kind = match link {
         LinkKind::InfiniBand => Link::InfiniBand,
         LinkKind::Ethernet => Link::Ethernet,

@@ -221,7 +221,7 @@ impl Hca {
     pub fn send(&mut self, bus: &mut dyn Bus, frame: Frame) {
         self.report.frames_out += 1;
         self.report.bytes_out += frame.len() as u64;
-        self.port.frames.tx.count(&frame);
+        self.port.frames.tx.count(frame.as_sent());
         bus.transmit(0, frame);
     }
 
@@ -285,7 +285,7 @@ impl DeviceModel for Hca {
     fn receive(&mut self, bus: &mut dyn Bus, port: u8, frame: Frame) {
         self.report.frames_in += 1;
         self.report.bytes_in += frame.len() as u64;
-        self.port.frames.rx.count(&frame);
+        self.port.frames.rx.count(frame.as_sent());
         ethernet::receive(self, bus, port, frame);
     }
 

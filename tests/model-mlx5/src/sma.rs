@@ -319,6 +319,6 @@ pub fn receive(hca: &mut Hca, bus: &mut dyn Bus, frame: &Frame<'_>) {
     if let Ok(mut emitter) = repr.emit(&mut bytes, payload.len()) {
         emitter.payload().copy_from_slice(&payload);
         emitter.finish();
-        hca.send(bus, bytes);
+        hca.send(bus, bytes.into());
     }
 }

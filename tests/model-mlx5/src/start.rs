@@ -64,12 +64,12 @@ pub fn init_hca(hca: &mut Hca, _bus: &mut dyn Bus, _call: &mut Call) -> Outcome 
     Ok(())
 }
 
-/// TEARDOWN_HCA, the graceful one: every object is gone.
+/// TEARDOWN_HCA, the graceful one: every object is gone, and every UAR.
 pub fn teardown_hca(hca: &mut Hca, _bus: &mut dyn Bus, call: &mut Call) -> Outcome {
     require(hca.phase == Phase::Running, Status::BadSystemState, 0x0109, "INIT_HCA was not done")?;
     let profile = teardown_hca::PROFILE.get(call.input);
     require(profile == 0, Status::BadParameter, 0x010a, format_args!("teardown profile {profile} is not advertised"))?;
-    let left = hca.objects();
+    let left = hca.objects() + hca.uars.len();
     require(left == 0, Status::BadSystemState, 0x010b, format_args!("{left} objects still exist"))?;
     hca.phase = Phase::Enabled;
     Ok(())

@@ -127,7 +127,7 @@ fn run(seed: u64, config: HcaConfig) {
                 if dice.below(2) == 0 && frame.len() > 8 {
                     frame[..4].copy_from_slice(&[0x00, 0x02, 0x00, 0x01]);
                 }
-                rig.hca.receive(&mut rig.bus, 0, frame);
+                rig.hca.receive(&mut rig.bus, 0, frame.into());
             }
             _ => {
                 rig.bus.now += Duration::from_micros(dice.below(100_000));

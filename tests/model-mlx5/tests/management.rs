@@ -104,7 +104,7 @@ fn the_card_answers_by_itself_without_qp0() {
     let mut emitter = repr.emit(&mut frame, 256).unwrap();
     emitter.payload().copy_from_slice(&request);
     emitter.finish();
-    rig.hca.receive(&mut rig.bus, 0, frame);
+    rig.hca.receive(&mut rig.bus, 0, frame.into());
     rig.settle();
     let sent = rig.bus.frames.pop().unwrap();
     let reply = Frame::parse(Link::InfiniBand, &sent).unwrap();
@@ -119,7 +119,7 @@ fn the_card_answers_by_itself_without_qp0() {
 #[test]
 fn traffic_is_counted() {
     let mut rig = unmanaged();
-    rig.hca.send(&mut rig.bus, vec![0; 400]);
+    rig.hca.send(&mut rig.bus, vec![0; 400].into());
     let (status, data) = ifc(&mut rig, &mad(0x04, 1, 0x12, 0, &[0, 1]));
     assert_eq!((status, &data[24..28], &data[32..36]), (0, &[0, 0, 0, 100][..], &[0, 0, 0, 1][..]));
     ifc(&mut rig, &mad(0x04, 2, 0x12, 0, &[0, 1]));

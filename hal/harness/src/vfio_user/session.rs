@@ -248,7 +248,7 @@ impl<'a> Session<'a> {
             let mut done = 0;
             while done < count {
                 let n = word(offset + done as u64, count - done);
-                self.slot.mmio_write(region as u8, offset + done as u64, &data[done..done + n]);
+                self.slot.mmio_write_and_run(region as u8, offset + done as u64, &data[done..done + n]);
                 done += n;
             }
         }

@@ -117,7 +117,7 @@ impl DeviceModel for Echo {
     fn step(&mut self, bus: &mut dyn Bus) -> Step {
         if let Some((to, data)) = self.read.take() {
             if to == 0 {
-                bus.transmit(0, data.to_vec());
+                bus.transmit(0, data.to_vec().into());
             } else {
                 let _ = bus.write(to, &data);
             }
@@ -126,9 +126,9 @@ impl DeviceModel for Echo {
             return Step::Worked;
         }
         if self.to != 0
-            && let Some(frame) = self.frames.pop_front()
+            && let Some(mut frame) = self.frames.pop_front()
         {
-            let _ = bus.write(self.to, &frame);
+            let _ = bus.write(self.to, frame.bytes());
             return Step::Worked;
         }
         match self.jobs.front() {

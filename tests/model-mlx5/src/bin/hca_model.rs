@@ -208,7 +208,7 @@ impl Wire {
         std::thread::spawn(move || {
             let mut frame = vec![0; 65536];
             while let Ok(n) = incoming.recv(&mut frame) {
-                slot.transmit(0, frame[..n].to_vec());
+                slot.transmit(0, frame[..n].to_vec().into());
             }
         });
         Ok(())
@@ -239,9 +239,9 @@ impl DeviceModel for Wire {
 
     fn mmio_write(&mut self, _bus: &mut dyn Bus, _bar: u8, _offset: u64, _data: &[u8]) {}
 
-    fn receive(&mut self, _bus: &mut dyn Bus, _port: u8, frame: Frame) {
+    fn receive(&mut self, _bus: &mut dyn Bus, _port: u8, mut frame: Frame) {
         // Nobody may be there yet: the frame is lost, as on a cable with one end.
-        let _ = self.socket.send_to(&frame, &self.remote);
+        let _ = self.socket.send_to(frame.bytes(), &self.remote);
     }
 
     fn step(&mut self, _bus: &mut dyn Bus) -> Step {

@@ -92,8 +92,8 @@ pub fn receive(hca: &mut Hca, bus: &mut dyn Bus, port: u8, frame: Frame) {
 
 /// Sorts RoCE packets from other frames. `origin` is the transport domain that sent an own frame.
 fn sort(hca: &mut Hca, bus: &mut dyn Bus, frame: Frame, origin: Option<u32>) {
-    if is_roce(hca, &frame) {
-        hca.nic_vport.traffic.rx.count_rdma(&frame);
+    if is_roce(hca, frame.as_sent()) {
+        hca.nic_vport.traffic.rx.count_rdma(frame.as_sent());
         transport::receive(hca, bus, 0, frame);
     } else {
         hca.ethernet.rx.push_back((frame, origin));
@@ -131,8 +131,8 @@ pub fn step(hca: &mut Hca, bus: &mut dyn Bus) -> Step {
     for _ in 0..2 {
         hca.ethernet.turn = !hca.ethernet.turn;
         let worked = if hca.ethernet.turn {
-            hca.ethernet.rx.pop_front().is_some_and(|(frame, origin)| {
-                receive::take(hca, bus, &frame, origin);
+            hca.ethernet.rx.pop_front().is_some_and(|(mut frame, origin)| {
+                receive::take(hca, bus, frame.bytes(), origin);
                 true
             })
         } else {
@@ -160,8 +160,8 @@ fn work(hca: &mut Hca, bus: &mut dyn Bus) -> bool {
 
 /// A frame leaves: to the link, to the own port, or to both.
 fn deliver(hca: &mut Hca, bus: &mut dyn Bus, frame: Frame, domain: u32) {
-    let Some(headers) = Headers::parse(&frame) else { return };
-    hca.nic_vport.traffic.tx.count(&frame);
+    let Some(headers) = Headers::parse(frame.as_sent()) else { return };
+    hca.nic_vport.traffic.tx.count(frame.as_sent());
     if hca.nic_vport.comes_back(headers.dst) {
         sort(hca, bus, frame.clone(), Some(domain));
         if !headers.is_multicast() {

@@ -1,6 +1,6 @@
 //! Send queues: from the doorbell to the frame on the link.
 
-use bareverbs_harness::model::{Bus, Frame};
+use bareverbs_harness::model::Bus;
 use bareverbs_mlx5_prm::{
     context::sqc,
     cqe::{self, Cqe64, Syndrome, op_own},
@@ -237,13 +237,13 @@ fn finish(frame: &mut Vec<u8>, tag: Option<(u16, [u8; 2])>, flags: u8) {
     }
 }
 
-fn transmit(hca: &mut Hca, bus: &mut dyn Bus, mut frame: Frame, domain: u32) {
+fn transmit(hca: &mut Hca, bus: &mut dyn Bus, mut frame: Vec<u8>, domain: u32) {
     if frame.len() + FCS > usize::from(hca.port.max_frame) {
         hca.ethernet.dropped.tx_too_long += 1;
         return;
     }
     frame.resize(frame.len().max(SHORTEST), 0);
-    deliver(hca, bus, frame, domain);
+    deliver(hca, bus, frame.into(), domain);
 }
 
 fn transport_domain(hca: &Hca, sqn: u32) -> Option<u32> {

@@ -3,7 +3,7 @@
 use bareverbs::wire::{
     aeth, bth, ethernet,
     ext::Ext,
-    frame::{Link, Repr, Route},
+    frame::{self, Link, Repr, Route},
     grh, ipv4, ipv6, lrh,
     opcode::Opcode,
 };
@@ -309,8 +309,17 @@ pub fn build<E>(
     // Fails only where payload or extension headers do not suit the opcode; then nothing is sent.
     let Ok(mut emitter) = repr.emit(&mut frame, payload) else { return Ok(None) };
     fill(emitter.payload())?;
-    emitter.finish();
-    Ok(Some(frame))
+    emitter.finish_open();
+    let seal = match path.route {
+        Route::Ib { .. } => |bytes: &mut [u8]| seal(Link::InfiniBand, bytes),
+        _ => |bytes: &mut [u8]| seal(Link::Ethernet, bytes),
+    };
+    Ok(Some(Frame::open(frame, seal)))
+}
+
+/// Writes the CRCs that [`build`] left out.
+fn seal(link: Link, bytes: &mut [u8]) {
+    frame::seal(link, bytes).expect("a frame of our own");
 }
 
 /// What the port checks before it looks for a QP.

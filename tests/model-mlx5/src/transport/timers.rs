@@ -2,7 +2,7 @@
 
 use std::{
     cmp::Reverse,
-    collections::{BinaryHeap, HashMap},
+    collections::{BTreeMap, BinaryHeap},
     time::Duration,
 };
 
@@ -28,7 +28,7 @@ pub fn credit_code(n: u32) -> u8 {
 pub struct Timers {
     heap: BinaryHeap<Reverse<(Duration, u32)>>,
     /// For each QP that has a deadline, its deadline and the earliest entry in the heap.
-    armed: HashMap<u32, (Option<Duration>, Duration)>,
+    armed: BTreeMap<u32, (Option<Duration>, Duration)>,
 }
 
 impl Timers {

@@ -180,7 +180,7 @@ impl Host {
     /// Takes frames from the link.
     pub fn take(&mut self, frames: Vec<Vec<u8>>) {
         for frame in frames {
-            self.rig.hca.receive(&mut self.rig.bus, 0, frame);
+            self.rig.hca.receive(&mut self.rig.bus, 0, frame.into());
         }
         self.rig.settle();
     }

@@ -24,7 +24,7 @@ pub struct Machine {
     pages: BTreeMap<u64, Vec<u8>>,
     pub now: Duration,
     pub interrupts: Vec<u16>,
-    pub frames: Vec<Frame>,
+    pub frames: Vec<Vec<u8>>,
     pub violations: Vec<String>,
     pub link: bool,
     random: u64,
@@ -74,7 +74,7 @@ impl Bus for Machine {
     }
 
     fn transmit(&mut self, _port: u8, frame: Frame) {
-        self.frames.push(frame);
+        self.frames.push(frame.into_bytes());
     }
 
     fn link_up(&self, _port: u8) -> bool {

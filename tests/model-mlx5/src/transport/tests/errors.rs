@@ -129,7 +129,7 @@ fn random_frames_are_dropped() {
                 frame[at] = random.next() as u8;
             }
             frame.truncate(if n % 3 == 0 { random.below(frame.len() as u64) as usize } else { frame.len() });
-            w.hosts[1].inbox.push_back(frame);
+            w.hosts[1].inbox.push_back(frame.into());
             w.run();
         }
         assert_eq!(w.hosts[1].hca.qps[&B].state, QpState::ReadyToSend);

@@ -85,7 +85,7 @@ fn frames_for_others_are_dropped() {
     let offered = |w: &mut World, at: usize, value: u8| {
         let mut frame = good.clone();
         frame[at] = value;
-        w.hosts[1].inbox.push_back(frame);
+        w.hosts[1].inbox.push_back(frame.into());
         w.run();
     };
     offered(&mut w, 5, 9); // another MAC
@@ -97,7 +97,7 @@ fn frames_for_others_are_dropped() {
     // A frame of the VLAN goes to no QP that is outside of it.
     let mut tagged = good.clone();
     tagged.splice(12..12, [0x81, 0x00, 0x00, 0x09]);
-    w.hosts[1].inbox.push_back(tagged);
+    w.hosts[1].inbox.push_back(tagged.into());
     w.run();
     assert_eq!(w.hosts[1].count(Counter::WrongDestinationAddress), 2);
 }

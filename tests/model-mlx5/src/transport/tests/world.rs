@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use bareverbs_harness::model::{DeviceModel, Frame, LinkKind, Step};
+use bareverbs_harness::model::{DeviceModel, LinkKind, Step};
 
 pub use super::rig::*;
 use crate::HcaConfig;
@@ -76,7 +76,7 @@ pub struct World {
     /// Frames that a test wants lost: tells by sender and bytes.
     pub lose: Option<fn(usize, &[u8]) -> bool>,
     /// All frames that were on the cable, with their sender.
-    pub seen: Vec<(usize, Frame)>,
+    pub seen: Vec<(usize, Vec<u8>)>,
 }
 
 impl World {
@@ -145,13 +145,13 @@ impl World {
         let mut any = false;
         while let Some(mut frame) = self.hosts[n].bus.out.pop_front() {
             any = true;
-            self.seen.push((n, frame.clone()));
-            if self.lose.is_some_and(|lose| lose(n, &frame)) || self.random.one_in(self.faults.lose) {
+            self.seen.push((n, frame.clone().into_bytes()));
+            if self.lose.is_some_and(|lose| lose(n, frame.as_sent())) || self.random.one_in(self.faults.lose) {
                 continue;
             }
             if self.random.one_in(self.faults.corrupt) {
                 let at = self.random.below(frame.len() as u64) as usize;
-                frame[at] ^= 1 << self.random.below(8);
+                frame.bytes_mut()[at] ^= 1 << self.random.below(8);
             }
             let inbox = &mut self.hosts[1 - n].inbox;
             if self.random.one_in(self.faults.double) {
