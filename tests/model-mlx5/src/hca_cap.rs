@@ -106,7 +106,7 @@ const GENERAL: &[(Field, u32)] = &[
     (cap::CQ_RESIZE, 1),
     (cap::CQ_MODERATION, 1),
     (cap::CQ_EQ_REMAP, 1),
-    (cap::UMR_INDIRECT_MKEY_DISABLED, 1),
+    (cap::IMAICL, 1),
     (cap::ATOMIC, 1),
     (cap::QKV, 1),
     (cap::PKV, 1),

@@ -44,6 +44,17 @@ impl Access {
     pub const fn with(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
+
+    /// What a peer's access asks of the keys behind the one that it names: a window or a list of ranges opens to peers
+    /// what its regions allow locally. rdma-core's tests write through a window to a region without remote rights
+    /// (`test_mr.py`: MWRC), Linux puts its local key behind keys that peers use (`IBK_SG_GAPS_REG`).
+    const fn behind(self) -> Self {
+        match self {
+            Self::REMOTE_READ => Self::LOCAL_READ,
+            Self::REMOTE_WRITE | Self::REMOTE_ATOMIC => Self::LOCAL_WRITE,
+            other => other,
+        }
+    }
 }
 
 /// Who uses a key.
@@ -222,7 +233,7 @@ impl Mkeys {
                     }
                     let n = left.min(bytes - skip);
                     let at = addr.checked_add(skip).ok_or(KeyFault::OutOfRange)?;
-                    out.extend(self.walk(key, user, at, n, access, depth + 1)?);
+                    out.extend(self.walk(key, user, at, n, access.behind(), depth + 1)?);
                     skip = 0;
                     left -= n;
                     if left == 0 {

@@ -347,7 +347,7 @@ fn place_send(
         }
         Operation::SendLastInvalidate | Operation::SendOnlyInvalidate => {
             let rkey = repr.ext.ieth.map_or(0, |ieth| ieth.rkey);
-            invalidate(hca, flow, rkey)?;
+            invalidate(hca, flow, repr, rkey)?;
             (opcode::RESP_SEND_INV, rkey)
         }
         _ => (opcode::RESP_SEND, 0),
@@ -406,8 +406,8 @@ fn remote(hca: &Hca, flow: &Flow, repr: &Repr, access: Access) -> Result<Remote,
 }
 
 /// SEND with invalidate: the key must be the QP's to use, and one that the other side may invalidate.
-fn invalidate(hca: &mut Hca, flow: &Flow, rkey: u32) -> Result<(), Refusal> {
-    let KeyUser { pd, qpn } = flow.user();
+fn invalidate(hca: &mut Hca, flow: &Flow, repr: &Repr, rkey: u32) -> Result<(), Refusal> {
+    let KeyUser { pd, qpn } = key_user(hca, flow, repr)?;
     let mkey = hca.mkeys.table.get_mut(&(rkey >> 8)).filter(|mkey| {
         let usable = mkey.key == rkey && !mkey.free && mkey.pd == pd && mkey.qpn.is_none_or(|bound| bound == qpn);
         usable && mkc::EN_RINVAL.is_set(&mkey.raw)

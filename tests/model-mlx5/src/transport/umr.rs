@@ -40,23 +40,36 @@ const CHECK_QPN: u8 = 1 << 3;
 
 /// Executes a UMR WQE.
 pub fn execute(hca: &mut Hca, bus: &mut dyn Bus, flow: &Flow, wqe: &Wqe) -> Result<(), Syndrome> {
-    change(hca, bus, flow, wqe).map_err(|(syndrome, why)| {
+    change(hca, bus, flow, wqe).map_err(|Failure { syndrome, why, users }| {
         let (qpn, index, key) = (flow.qpn, wqe.index, wqe.general_id);
-        hca.violation(bus, format_args!("QP {qpn:#x}, send WQE {index}: UMR of key {key:#x}: {why}"));
+        if !users {
+            hca.violation(bus, format_args!("QP {qpn:#x}, send WQE {index}: UMR of key {key:#x}: {why}"));
+        }
         syndrome
     })
 }
 
-type Failure = (Syndrome, &'static str);
+/// Why a key was not changed.
+struct Failure {
+    syndrome: Syndrome,
+    why: &'static str,
+    /// The driver's user asked for it: a key that is not his, a window that is bound already.
+    users: bool,
+}
 
 /// A WQE that is wrong in itself.
 const fn malformed(why: &'static str) -> Failure {
-    (Syndrome::LocalQpOperation, why)
+    Failure { syndrome: Syndrome::LocalQpOperation, why, users: false }
 }
 
 /// A WQE that does not suit the key.
 const fn refused(why: &'static str) -> Failure {
-    (Syndrome::MwBind, why)
+    Failure { syndrome: Syndrome::MwBind, why, users: false }
+}
+
+/// A key that this queue pair may not change, or not now.
+const fn not_now(why: &'static str) -> Failure {
+    Failure { syndrome: Syndrome::MwBind, why, users: true }
 }
 
 fn change(hca: &mut Hca, bus: &mut dyn Bus, flow: &Flow, wqe: &Wqe) -> Result<(), Failure> {
@@ -65,7 +78,7 @@ fn change(hca: &mut Hca, bus: &mut dyn Bus, flow: &Flow, wqe: &Wqe) -> Result<()
     let (context, rest) =
         rest.split_first_chunk::<{ mkc::SIZE }>().ok_or(malformed("no room for the key's context"))?;
     let index = wqe.general_id >> 8;
-    let mkey = hca.mkeys.table.get(&index).cloned().ok_or(refused("there is no such key"))?;
+    let mkey = hca.mkeys.table.get(&index).cloned().ok_or(not_now("there is no such key"))?;
     let mask = control.mkey_mask.get();
     check(flow, &mkey, control.flags, mask)?;
 
@@ -112,19 +125,19 @@ fn check(flow: &Flow, mkey: &Mkey, flags: u8, mask: u64) -> Result<(), Failure> 
         return Err(malformed("the mask names fields that are not supported"));
     }
     if !mkey.umr {
-        return Err(refused("the key does not allow UMR"));
+        return Err(not_now("the key does not allow UMR"));
     }
     if mkey.pd != flow.pd && flow.service != Service::Umr {
-        return Err(refused("the key is of another protection domain"));
+        return Err(not_now("the key is of another protection domain"));
     }
     if flags & umr::CHECK_NOT_FREE != 0 && !mkey.free {
-        return Err(refused("the key is not free"));
+        return Err(not_now("the key is not free"));
     }
     if flags & umr::CHECK_FREE != 0 && mkey.free {
-        return Err(refused("the key is free"));
+        return Err(not_now("the key is free"));
     }
     if flags & CHECK_QPN != 0 && mkey.qpn.is_some_and(|qpn| qpn != flow.qpn) {
-        return Err(refused("the key is bound to another QP"));
+        return Err(not_now("the key is bound to another QP"));
     }
     Ok(())
 }
@@ -148,7 +161,7 @@ fn pointed_to(hca: &mut Hca, bus: &mut dyn Bus, flow: &Flow, rest: &[u8], octowo
         user.pd = mkey.pd;
     }
     data::read(hca, bus, user, key, va, Access::LOCAL_READ, &mut entries)
-        .map_err(|_| (Syndrome::LocalProtection, "the translation cannot be read"))?;
+        .map_err(|_| Failure { syndrome: Syndrome::LocalProtection, ..refused("the translation cannot be read") })?;
     Ok(entries)
 }
 
