@@ -16,6 +16,8 @@ bitflags! {
         const REMOTE_READ = 4;
         /// A peer may do atomics; needs `LOCAL_WRITE`.
         const REMOTE_ATOMIC = 8;
+        /// Memory windows may be bound to the region.
+        const MW_BIND = 16;
         /// Of a region: pages come when they are touched (on-demand paging).
         const ON_DEMAND = 64;
     }
@@ -57,6 +59,10 @@ pub struct DeviceAttr {
     pub max_cqe: u32,
     /// Memory regions.
     pub max_mr: u32,
+    /// Memory windows; 0 without them.
+    pub max_mw: u32,
+    /// Elements of a fast registration; 0 without it.
+    pub max_fast_reg_elements: u32,
     /// Protection domains.
     pub max_pd: u32,
     /// XRC domains; 0 without XRC.

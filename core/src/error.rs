@@ -1,6 +1,6 @@
 //! What can go wrong, each by its name.
 
-use crate::{Gid, Lid, PortNum, QpAttrMask, QpState, QpType, Qpn};
+use crate::{Access, Gid, Lid, PortNum, QpAttrMask, QpState, QpType, Qpn};
 use core::fmt;
 
 /// Why a control verb failed.
@@ -36,6 +36,9 @@ pub enum Error {
     Unsupported(&'static str),
     /// Remote write or atomic access was asked for without local write (IBA 10.6.3.1).
     AccessNeedsLocalWrite,
+    /// The region does not have rights that a bind needs: to be bound to at all, and to be written locally where the window
+    /// is to be written by peers (IBA 10.6.7.2.1).
+    RegionLacks(Access),
     /// The QP type has no such transition (IBA 10.3.1).
     NoSuchTransition {
         /// QP type.
@@ -173,7 +176,9 @@ pub enum Argument {
     Srqs,
     Pds,
     Xrcds,
+    Windows,
     Regions,
+    FastElements,
     ModerationPeriod,
     ModerationCount,
     Vlan,
@@ -192,6 +197,8 @@ pub enum Object {
     Qp,
     Mr,
     Xrcd,
+    Window,
+    FastRegion,
     AddressHandle,
 }
 
@@ -253,6 +260,10 @@ impl fmt::Display for Error {
             Self::Busy { holders } => write!(f, "still used by {holders} objects"),
             Self::Unsupported(what) => write!(f, "not supported: {what}"),
             Self::AccessNeedsLocalWrite => f.write_str("remote write and atomic access need local write"),
+            Self::RegionLacks(access) => {
+                f.write_str("the region lacks ")?;
+                bitflags::parser::to_writer(&access, f)
+            }
             Self::NoSuchTransition { kind, from, to } => write!(f, "a {kind:?} QP cannot go from {from} to {to}"),
             Self::MissingAttribute { missing, from, to } => {
                 write!(f, "{from} to {to} needs ")?;
@@ -354,6 +365,15 @@ pub enum PostError {
     },
     /// The QP receives from an SRQ; post there.
     UsesSrq,
+    /// A window or region for fast registration of another device.
+    Foreign(Object),
+    /// The request takes the places of more requests than the whole queue has.
+    QueueTooSmall {
+        /// Places that it takes.
+        needs: u32,
+    },
+    /// A registration of no bytes, or of more than there are addresses behind its first.
+    NoSuchRange,
     /// The device failed; see [`crate::Device::service`].
     DeviceFatal,
 }
@@ -373,6 +393,9 @@ impl fmt::Display for PostError {
             Self::FrameTooShort { min } => write!(f, "a frame has at least {min} bytes"),
             Self::HeaderRequired { bytes } => write!(f, "the first {bytes} bytes must be in the request"),
             Self::MessageTooLong { max } => write!(f, "more than {max} bytes"),
+            Self::Foreign(object) => write!(f, "the {object:?} belongs to another device"),
+            Self::QueueTooSmall { needs } => write!(f, "the queue has fewer than {needs} places"),
+            Self::NoSuchRange => f.write_str("no bytes, or more than there are addresses for"),
             Self::UsesSrq => f.write_str("the QP receives from an SRQ"),
             Self::DeviceFatal => f.write_str("the device failed"),
         }

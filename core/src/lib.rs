@@ -11,6 +11,7 @@ mod error;
 mod event;
 mod flow;
 pub mod gid;
+mod mw;
 pub mod qp;
 pub mod srq;
 pub mod sync;
@@ -28,13 +29,14 @@ pub use attr::{
 pub use error::{Argument, Error, Object, PlatformError, PollError, PostError, PostListError};
 pub use event::Event;
 pub use flow::FlowSpec;
+pub use mw::{Bind, FastInit, FastRegion, MemoryWindow, WindowKind};
 pub use qp::{QpAttr, QpAttrMask, QpState, QpType};
 pub use units::{
     AckTimeout, Cqn, Gid, Lid, Lkey, Mac, Mtu, Pkey, PortNum, Psn, Qkey, Qpn, RetryCount, Rkey, RnrTimer, Srqn,
 };
 pub use verbs::{
     Absent, CompletionQueue, CompletionView, Destroy, Device, Handle, Memory, MemoryRegion, Notify, QueuePair,
-    RawMemory, Refused, RegionInit, SharedReceiveQueue,
+    RawMemory, Refused, RegionInit, SharedReceiveQueue, check_range,
 };
 pub use wc::{Completion, WcFlags, WcOpcode, WcStatus};
 pub use wr::{AddressHandle, Destination, Headed, Payload, RecvWr, SendFlags, SendOp, SendWr, Sge, UdDestination};

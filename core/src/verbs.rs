@@ -1,9 +1,10 @@
 //! The verbs as traits. Programs are written against these alone.
 
 use crate::{
-    Access, AddressHandle, AhAttr, Completion, Cqn, DeviceAttr, Error, Event, FlowSpec, Gid, GidEntry, Lid, Lkey, Pkey,
-    PollError, PortAttr, PortNum, PostError, PostListError, QpAttr, QpCap, QpInit, QpState, QpType, Qpn, RecvWr, Rkey,
-    SendWr, Sge, SrqAttr, Srqn, WcFlags, WcOpcode, WcStatus,
+    Access, AddressHandle, AhAttr, Bind, Completion, Cqn, DeviceAttr, Error, Event, FastInit, FastRegion, FlowSpec,
+    Gid, GidEntry, Lid, Lkey, MemoryWindow, Pkey, PollError, PortAttr, PortNum, PostError, PostListError, QpAttr,
+    QpCap, QpInit, QpState, QpType, Qpn, RecvWr, Rkey, SendFlags, SendWr, Sge, SrqAttr, Srqn, WcFlags, WcOpcode,
+    WcStatus, WindowKind,
     attr::{CqInit, XrcSrqInit},
 };
 use core::{borrow::Borrow, fmt, ops::Range, ptr::NonNull, time::Duration};
@@ -138,11 +139,15 @@ pub trait Device: Clone + Handle {
     /// Shared receive queue.
     type Srq: SharedReceiveQueue;
     /// Queue pair.
-    type Qp: QueuePair;
+    type Qp: QueuePair<Window = Self::Window, FastRegion = Self::FastRegion>;
     /// Memory region over `M`.
     type Mr<M: Memory>: MemoryRegion<M>;
     /// XRC domain; [`Absent`] where there is no XRC.
     type Xrcd: Handle;
+    /// Memory window; [`Absent`] where there are none.
+    type Window: MemoryWindow;
+    /// Region for fast registration; [`Absent`] where there are none.
+    type FastRegion: FastRegion;
 
     /// What the device can do (ibv_query_device).
     fn attributes(&self) -> DeviceAttr;
@@ -195,6 +200,16 @@ pub trait Device: Clone + Handle {
         memory: M,
         init: impl Into<RegionInit>,
     ) -> Result<Self::Mr<M>, Refused<M>>;
+
+    /// Makes a memory window that is closed (ibv_alloc_mw).
+    fn alloc_window(&self, _pd: &Self::Pd, _kind: WindowKind) -> Result<Self::Window, Error> {
+        Err(Error::Unsupported("memory windows"))
+    }
+
+    /// Makes a region for registrations of up to so many elements (Linux: ib_alloc_mr); its keys are invalid.
+    fn alloc_fast_region(&self, _pd: &Self::Pd, _elements: u32) -> Result<Self::FastRegion, Error> {
+        Err(Error::Unsupported("fast registration"))
+    }
 
     /// The key for all memory by device address, where the device has one (the reserved lkey).
     fn reserved_lkey(&self) -> Result<Lkey, Error> {
@@ -256,6 +271,26 @@ pub trait MemoryRegion<M: Memory>: Sized {
     /// First byte as the CPU sees it.
     fn as_ptr(&self) -> NonNull<u8>;
 
+    /// Who may do what, as it was registered.
+    fn access(&self) -> Access;
+
+    /// What a bind opens: a range of the region, by offsets, with rights for peers (ibv_bind_mw: bind_info).
+    /// [`Error::RegionLacks`] if the region was not registered for it.
+    fn bind(&self, range: Range<usize>, access: Access) -> Result<Bind, Error> {
+        let length = check_range(&range, self.len())?;
+        if access.intersects(Access::LOCAL_WRITE | Access::MW_BIND) {
+            return Err(Error::Unsupported("local rights of a window"));
+        }
+        let mut needs = Access::MW_BIND;
+        needs.set(Access::LOCAL_WRITE, access.intersects(Access::REMOTE_WRITE | Access::REMOTE_ATOMIC));
+        let lacks = needs.difference(self.access());
+        if !lacks.is_empty() {
+            return Err(Error::RegionLacks(lacks));
+        }
+        // SAFETY: the range lies inside the region that the key names, and the region keeps references out.
+        Ok(unsafe { Bind::from_raw(self.iova().wrapping_add(range.start as u64), length, self.lkey(), access) })
+    }
+
     /// An element for a range of the region, by offsets. Empty ranges are allowed.
     #[inline]
     fn sge(&self, range: Range<usize>) -> Result<Sge, Error> {
@@ -280,13 +315,13 @@ pub trait MemoryRegion<M: Memory>: Sized {
         Ok(())
     }
 
-    /// Deregisters and gives the memory back (ibv_dereg_mr). Requests that still name the region fail. Refused with the
+    /// Deregisters and gives the memory back (ibv_dereg_mr). [`Error::Busy`] while windows are bound to it. Requests that still name the region fail. Refused with the
     /// device's fatal error while the device failed and cannot be stopped: it may still write to the memory.
     fn deregister(self) -> Result<M, Refused<Self>>;
 }
 
-/// The length of a range that must lie inside `len` bytes and below 2^31.
-fn check_range(range: &Range<usize>, len: usize) -> Result<u32, Error> {
+/// For drivers: the length of a range that must lie inside `len` bytes and below 2^31.
+pub fn check_range(range: &Range<usize>, len: usize) -> Result<u32, Error> {
     use crate::Argument::{RegionLength, RegionOffset};
     if range.end > len || range.start > range.end {
         return Err(Error::OutOfRange { what: RegionOffset, wanted: range.end as u64, max: len as u64 });
@@ -413,6 +448,11 @@ pub trait SharedReceiveQueue: Handle {
 
 /// A queue pair.
 pub trait QueuePair: Handle {
+    /// Memory window of the device.
+    type Window: MemoryWindow;
+    /// Region for fast registration of the device.
+    type FastRegion: FastRegion;
+
     /// Its number.
     fn qpn(&self) -> Qpn;
 
@@ -465,6 +505,34 @@ pub trait QueuePair: Handle {
 
     /// Tells the device of all send requests pushed since.
     fn ring_send(&mut self);
+
+    /// Writes a request to the send ring that binds a window, or with [`Bind::NOTHING`] closes it (ibv_bind_mw,
+    /// IBV_WR_BIND_MW); tells the key that peers use once it is done. Requests behind it wait for it. It completes as
+    /// [`WcOpcode::BindWindow`], with [`WcStatus::MemoryWindowBind`] if the window is bound and of type 2, or if window,
+    /// region and QP are not of one protection domain. It takes the places of several requests.
+    fn push_bind(
+        &mut self,
+        _window: &mut Self::Window,
+        _bind: &Bind,
+        _wr_id: u64,
+        _flags: SendFlags,
+    ) -> Result<Rkey, PostError> {
+        Err(PostError::UnsupportedOp)
+    }
+
+    /// Writes a request to the send ring that registers elements in a region for fast registration (IB_WR_REG_MR); tells
+    /// the key that peers use once it is done. Requests behind it wait for it. It completes as
+    /// [`WcOpcode::RegisterRegion`], with [`WcStatus::MemoryWindowBind`] if the region is valid already. It takes the
+    /// places of several requests.
+    fn push_register(
+        &mut self,
+        _region: &mut Self::FastRegion,
+        _init: &FastInit<'_>,
+        _wr_id: u64,
+        _flags: SendFlags,
+    ) -> Result<Rkey, PostError> {
+        Err(PostError::UnsupportedOp)
+    }
 
     /// Writes one receive request to the ring; [`ring_recv`](Self::ring_recv) tells the device.
     fn push_recv(&mut self, wr: &RecvWr<'_>) -> Result<(), PostError>;

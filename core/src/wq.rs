@@ -19,6 +19,8 @@ pub struct SendSlot {
     wr_id: AtomicU64,
     /// Requests posted when this one was, itself included.
     after: AtomicU32,
+    /// What the poster noted of a request of which the completion does not tell what it was.
+    note: AtomicU32,
 }
 
 /// A send queue. Requests take one or more basic blocks of the ring; completions name a request by its first block.
@@ -101,6 +103,23 @@ impl SendPoster {
         self.block = block.wrapping_add(blocks);
     }
 
+    /// Whether a request that takes the places of `places` others may be pushed, where `limit` may be outstanding.
+    pub fn has_room_for(&mut self, queue: &SendQueue, limit: u32, places: u32) -> bool {
+        if self.full_at.wrapping_sub(self.posted) < places {
+            self.full_at = look(self.posted, &queue.retired, limit);
+        }
+        self.full_at.wrapping_sub(self.posted) >= places
+    }
+
+    /// As [`push`](Self::push), for a request that takes the places of several, with a note for its completion. There must
+    /// be [room](Self::has_room_for).
+    pub fn push_noted(&mut self, wr_id: u64, blocks: u32, places: u32, note: u32) {
+        // SAFETY: the index is masked to the table that `SendQueue::new` was promised.
+        unsafe { self.slots.add(self.place() as usize).as_ref() }.note.store(note, Relaxed);
+        self.posted = self.posted.wrapping_add(places - 1);
+        self.push(wr_id, blocks);
+    }
+
     /// Publishes all requests pushed, before the device is told of them.
     #[inline(always)]
     pub fn publish(&self, queue: &SendQueue) {
@@ -152,6 +171,11 @@ impl SendQueue {
         let wr_id = slot.wr_id.load(Relaxed);
         self.retired.store(after, Release);
         Some(wr_id)
+    }
+
+    /// Poller: what was noted of the request that begins at `block`.
+    pub fn note(&self, block: u32) -> u32 {
+        self.slot(block).note.load(Relaxed)
     }
 
     /// Requests that are posted and not retired.
@@ -330,6 +354,21 @@ mod tests {
             assert_eq!(s.queue.complete(at & 0xffff), Some(100 + 4 * n + 3));
         }
         assert_eq!(s.queue.outstanding(), 0);
+    }
+
+    #[test]
+    fn a_request_of_several_places_holds_them_all() {
+        let mut s = Sender::new(2);
+        s.post(1, 1).unwrap();
+        assert!(!s.poster.has_room_for(&s.queue, 4, 4));
+        assert!(s.poster.has_room_for(&s.queue, 4, 3));
+        let at = s.poster.block();
+        s.poster.push_noted(2, 3, 3, 77);
+        s.poster.publish(&s.queue);
+        assert_eq!((s.post(3, 1), s.queue.outstanding()), (None, 4));
+        assert_eq!((s.queue.note(at), s.queue.complete(at)), (77, Some(2)));
+        assert_eq!((s.queue.outstanding(), s.poster.block()), (0, 4));
+        assert_eq!((4..9).filter(|id| s.post(*id, 1).is_some()).count(), 4);
     }
 
     #[test]

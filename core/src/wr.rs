@@ -110,6 +110,10 @@ pub enum SendOp {
         /// Added, wrapping.
         add: u64,
     },
+    /// Makes a key of this device invalid: of a window of type 2, or of a region for fast registration
+    /// (IBV_WR_LOCAL_INV). The payload is ignored. Takes the places of several requests, as binds and fast registrations
+    /// do.
+    LocalInvalidate(Rkey),
 }
 
 /// A send request's data.

@@ -39,7 +39,7 @@ struct Sends {
 impl Sends {
     fn new(start: u32) -> Self {
         // Every slot was used before: none names a request to come.
-        let slot = || SendSlot { wr_id: AtomicU64::new(u64::MAX), after: AtomicU32::new(start) };
+        let slot = || SendSlot { wr_id: AtomicU64::new(u64::MAX), after: AtomicU32::new(start), ..SendSlot::default() };
         let mut slots: Vec<SendSlot> = (0..1 << LOG_BLOCKS).map(|_| slot()).collect();
         // SAFETY: the vector is kept beside the queue and not touched.
         let (queue, mut poster) = unsafe { SendQueue::new(NonNull::new(slots.as_mut_ptr()).unwrap(), LOG_BLOCKS) };

@@ -1,6 +1,6 @@
 //! What the user is told that the device can do (ibv_query_device).
 
-use crate::{bringup::power, hca::Caps};
+use crate::{bringup::power, hca::Caps, umr};
 use bareverbs::{DeviceAttr, LinkLayer, QpType};
 use bareverbs_mlx5_prm::{context::cmd_hca_cap as cap, field::Field, wqe};
 
@@ -27,6 +27,11 @@ pub(crate) fn from_caps(caps: &Caps) -> DeviceAttr {
     // An index has 24 bits, a link of an SRQ 16.
     attr.max_cqe = log(cap::LOG_MAX_CQ_SZ).min(1 << 22).saturating_sub(1);
     attr.max_mr = caps.limits.regions;
+    // Both are lists of ranges of other keys (Linux: IB_DEVICE_MEM_WINDOW, IBK_SG_GAPS_REG).
+    if cap::IMAICL.is_set(&caps.general) && !cap::UMR_INDIRECT_MKEY_DISABLED.is_set(&caps.general) {
+        attr.max_mw = caps.limits.windows;
+        attr.max_fast_reg_elements = umr::max_ranges(get(cap::MAX_WQE_SZ_SQ));
+    }
     attr.max_pd = caps.limits.pds;
     attr.max_xrcd = caps.limits.xrcds;
     attr.max_qp_rd_atom = log(cap::LOG_MAX_RA_RES_QP).min(255) as u8;

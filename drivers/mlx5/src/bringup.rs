@@ -252,6 +252,7 @@ impl<H: PciFunction> BringUp<'_, H> {
             pds: most(cap::LOG_MAX_PD, self.config.max_pds),
             xrcds: if cap::XRC.is_set(&general) { most(cap::LOG_MAX_XRCD, self.config.max_xrcds) } else { 0 },
             regions: most(cap::LOG_MAX_MKEY, self.config.max_regions),
+            windows: most(cap::LOG_MAX_MKEY, self.config.max_windows),
             vectors: 0,
         };
         let link = match cap::PORT_TYPE.get(&general) {

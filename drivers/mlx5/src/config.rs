@@ -18,8 +18,10 @@ pub struct Config {
     pub max_pds: u32,
     /// XRC domains.
     pub max_xrcds: u32,
-    /// Memory regions.
+    /// Memory regions, those for fast registration among them.
     pub max_regions: u32,
+    /// Memory windows.
+    pub max_windows: u32,
     /// Completion vectors, 1 to 32: event queues that tell of armed CQs.
     pub completion_vectors: u32,
     /// How long firmware may initialize itself after a reset.
@@ -45,6 +47,7 @@ impl Default for Config {
             max_pds: 4096,
             max_xrcds: 256,
             max_regions: 65536,
+            max_windows: 65536,
             completion_vectors: 1,
             init_timeout: Duration::from_secs(120),
             command_timeout: Duration::from_secs(60),

@@ -5,6 +5,7 @@ use crate::{
     eq::{self, EventQueue},
     hca::Resource,
     health::Health,
+    mw::Bound,
     pages::Ledger,
     registers::{Block, InitSegment},
     steering::Steering,
@@ -48,6 +49,8 @@ pub(crate) struct Control {
     orphans: Option<NonNull<Orphan>>,
     /// What XRC QPs name and never use; made for the first of them.
     pub(crate) unused: Option<Unused>,
+    /// All windows, each leading to the next.
+    pub(crate) windows: Option<NonNull<Bound>>,
     /// How far bring-up came, so that closing undoes exactly that.
     pub(crate) enabled: bool,
     pub(crate) initialized: bool,
@@ -62,6 +65,7 @@ pub(crate) struct Control {
     pub(crate) pds: u32,
     pub(crate) xrcds: u32,
     pub(crate) regions: u32,
+    pub(crate) windows_made: u32,
     pub(crate) cqs: u32,
     pub(crate) srqs: u32,
     pub(crate) qps: u32,
@@ -69,7 +73,7 @@ pub(crate) struct Control {
     pub(crate) variant: u8,
 }
 
-// SAFETY: the orphans are owned by the list alone; everything else is `Send` by itself.
+// SAFETY: the orphans are owned by the list alone, windows leave theirs before they go; everything else is `Send` by itself.
 unsafe impl Send for Control {}
 
 impl Control {
@@ -104,6 +108,8 @@ impl Control {
             pds: 0,
             xrcds: 0,
             regions: 0,
+            windows_made: 0,
+            windows: None,
             cqs: 0,
             srqs: 0,
             qps: 0,

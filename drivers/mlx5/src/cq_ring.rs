@@ -3,13 +3,15 @@
 use crate::{
     cqe::{Context, Entry, receive, request},
     target::Target,
+    umr,
     users::{Lookup, NO_CQN, Side},
 };
-use bareverbs::{Completion, Error, PollError, Qpn, cq::Consumer};
+use bareverbs::{Completion, Error, PollError, Qpn, WcOpcode, cq::Consumer};
 use bareverbs_hal::Dma;
 use bareverbs_mlx5_prm::{
     cqe::{OP_OWN, op_own, opcode},
     registers::doorbell_record,
+    wqe,
 };
 use core::{
     ptr::NonNull,
@@ -153,6 +155,7 @@ pub(crate) struct Shown {
     pub(crate) entry: Entry,
     pub(crate) wr_id: u64,
     pub(crate) qpn: u32,
+    pub(crate) opcode: WcOpcode,
     context: Option<Context>,
     /// Of a raw packet QP.
     frames: bool,
@@ -162,7 +165,7 @@ impl Shown {
     /// All of it.
     #[inline(always)]
     pub(crate) fn completion(&self) -> Completion {
-        let Shown { entry, wr_id, qpn, context, frames } = *self;
+        let Shown { entry, wr_id, qpn, opcode: work, context, frames } = *self;
         let kind = receive(entry.op_own() & KIND & !op_own::OWNER);
         let mut completion = Completion::default();
         match entry.work() {
@@ -180,6 +183,10 @@ impl Shown {
             Some(opcode) if entry.opcode() == opcode::REQ => {
                 entry.sent(&mut completion, wr_id, qpn, opcode);
                 completion
+            }
+            // A request that changed a memory key.
+            None if entry.opcode() == opcode::REQ => {
+                Completion { wr_id, opcode: work, qpn: Qpn::new(qpn), ..completion }
             }
             _ => entry.failed(wr_id, qpn),
         }
@@ -442,6 +449,9 @@ impl CqRing {
         if target.shared {
             return self.shared(target, entry, kind, place);
         }
+        if cqe_opcode == opcode::REQ {
+            return Self::key_changed(target, entry, place);
+        }
         let wr_id = match cqe_opcode {
             opcode::REQ_ERR => target.send.complete(entry.wqe_counter()),
             opcode::RESP_ERR => self.receive(target, entry),
@@ -455,6 +465,17 @@ impl CqRing {
         let Some(wr_id) = wr_id else { return Taken::Bad(PollError::BadEntry) };
         target.fail(entry.is_receive());
         *place = entry.failed(wr_id, target.qpn());
+        Taken::Done
+    }
+
+    /// Makes a completion of an entry that tells of a request that changed a memory key.
+    fn key_changed(target: &Target, entry: Entry, place: &mut Completion) -> Taken {
+        let opcode = umr::completed(target.send.note(entry.wqe_counter()));
+        let Some(opcode) = opcode.filter(|_| entry.sop_qpn() >> 24 == wqe::opcode::UMR.into()) else {
+            return Taken::Bad(PollError::BadEntry);
+        };
+        let Some(wr_id) = target.send.complete(entry.wqe_counter()) else { return Taken::Bad(PollError::BadEntry) };
+        *place = Completion { wr_id, opcode, qpn: Qpn::new(target.qpn()), ..Completion::default() };
         Taken::Done
     }
 
@@ -484,7 +505,8 @@ impl CqRing {
                 let frames = target.is_some_and(|target| target.frames);
                 let qpn = target.filter(|_| frames).map_or(entry.qpn(), Target::qpn);
                 let context = target.and_then(|target| self.context(target));
-                Ok(Shown { entry, wr_id: completion.wr_id, qpn, context, frames })
+                let Completion { wr_id, opcode, .. } = completion;
+                Ok(Shown { entry, wr_id, qpn, opcode, context, frames })
             }
             Taken::Empty => {
                 self.end_view();

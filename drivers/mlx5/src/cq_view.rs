@@ -43,7 +43,7 @@ impl<H: PciFunction, P: Policy> CompletionView for CqView<'_, H, P> {
 
     #[inline]
     fn opcode(&self) -> WcOpcode {
-        self.shown.and_then(|shown| shown.entry.work()).unwrap_or_default()
+        self.shown.map_or(WcOpcode::Send, |shown| shown.opcode)
     }
 
     #[inline]

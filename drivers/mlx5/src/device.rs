@@ -8,6 +8,7 @@ use crate::{
     gid,
     hca::Hca,
     mr::{self, Mr},
+    mw::{FastRegion, Window},
     pd::{Pd, Xrcd},
     policy::{Local, Lock, Policy},
     port,
@@ -16,7 +17,7 @@ use crate::{
 };
 use bareverbs::{
     AddressHandle, AhAttr, CqInit, Destroy, Device, DeviceAttr, Error, Event, GidEntry, Handle, Lkey, Memory, Pkey,
-    PortAttr, PortNum, QpInit, Refused, RegionInit, SrqAttr, XrcSrqInit,
+    PortAttr, PortNum, QpInit, Refused, RegionInit, SrqAttr, WindowKind, XrcSrqInit,
 };
 use bareverbs_hal::PciFunction;
 use core::{ptr::NonNull, time::Duration};
@@ -88,6 +89,8 @@ impl<H: PciFunction, P: Policy> Device for Mlx5<H, P> {
     type Qp = Qp<H, P>;
     type Mr<M: Memory> = Mr<M, H, P>;
     type Xrcd = Xrcd<H, P>;
+    type Window = Window<H, P>;
+    type FastRegion = FastRegion<H, P>;
 
     fn attributes(&self) -> DeviceAttr {
         self.hca().attr.clone()
@@ -144,6 +147,14 @@ impl<H: PciFunction, P: Policy> Device for Mlx5<H, P> {
         init: impl Into<RegionInit>,
     ) -> Result<Mr<M, H, P>, Refused<M>> {
         Mr::register(self, pd, memory, init.into())
+    }
+
+    fn alloc_window(&self, pd: &Pd<H, P>, kind: WindowKind) -> Result<Window<H, P>, Error> {
+        Window::new(self, pd, kind)
+    }
+
+    fn alloc_fast_region(&self, pd: &Pd<H, P>, elements: u32) -> Result<FastRegion<H, P>, Error> {
+        FastRegion::new(self, pd, elements)
     }
 
     fn reserved_lkey(&self) -> Result<Lkey, Error> {

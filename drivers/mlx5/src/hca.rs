@@ -108,6 +108,7 @@ pub(crate) struct Limits {
     pub(crate) pds: u32,
     pub(crate) xrcds: u32,
     pub(crate) regions: u32,
+    pub(crate) windows: u32,
     pub(crate) vectors: u32,
 }
 

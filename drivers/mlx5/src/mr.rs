@@ -29,6 +29,7 @@ pub struct Mr<M: Memory, H: PciFunction, P: Policy> {
     pd: Pd<H, P>,
     key: u32,
     iova: u64,
+    access: Access,
 }
 
 // SAFETY: the mapping's pointer is only an address; the memory itself is `M`'s.
@@ -122,6 +123,7 @@ impl<M: Memory, H: PciFunction, P: Policy> Mr<M, H, P> {
                 pd: pd.hold(),
                 key,
                 iova,
+                access: init.access,
             }),
             Err(error) => Err(Refused { handle: memory, error }),
         }
@@ -187,10 +189,7 @@ impl<M: Memory, H: PciFunction, P: Policy> Mr<M, H, P> {
         let segments = |f: &mut dyn FnMut(Segment)| hca.hal.segments(&mapping, f);
         let layout = layout(&segments, iova, len as u64);
 
-        let variant = hca.control.with(|control| {
-            control.variant = control.variant.wrapping_add(1);
-            control.variant
-        });
+        let variant = hca.control.with(|control| control.next_variant());
         let mut input = context(pd.0.number(), variant, access, iova, len as u64, layout);
         // The list is counted in 16 bytes: an odd one is filled up.
         let each = |f: &mut dyn FnMut(u64)| {
@@ -213,6 +212,22 @@ impl<M: Memory, H: PciFunction, P: Policy> Mr<M, H, P> {
                 Err(e)
             }
         }
+    }
+
+    /// An error while windows are bound to the region.
+    fn check_windows(&self) -> Result<(), Error> {
+        let hca = self.pd.0.device.hca();
+        if !self.access.contains(Access::MW_BIND) {
+            return Ok(());
+        }
+        hca.control.with(|control| match control.fatal() {
+            // The device has no windows any more.
+            Some(_) => Ok(()),
+            None => match control.windows_bound(&hca.hal, self.key >> 8)? {
+                0 => Ok(()),
+                holders => Err(Error::Busy { holders }),
+            },
+        })
     }
 
     /// Destroys the key and unmaps the memory. While the device refuses, or failed and cannot be stopped, both stay.
@@ -285,8 +300,12 @@ impl<M: Memory, H: PciFunction, P: Policy> MemoryRegion<M> for Mr<M, H, P> {
         self.mapping.ptr
     }
 
+    fn access(&self) -> Access {
+        self.access
+    }
+
     fn deregister(mut self) -> Result<M, Refused<Self>> {
-        match self.destroy_key() {
+        match self.check_windows().and_then(|()| self.destroy_key()) {
             Ok(()) => {
                 let mut this = ManuallyDrop::new(self);
                 // SAFETY: `this` is not dropped, so memory and domain are taken once.

@@ -242,7 +242,7 @@ impl<H: PciFunction, P: Policy> Qp<H, P> {
             max_sge: shape.cap.max_send_sge,
             max_inline: shape.cap.max_inline,
             max_message: max_message(hca, kind),
-            ops: operations(kind, hca.attr.atomics),
+            ops: operations(kind, hca.attr.atomics, hca.attr.max_mw != 0),
             signal_all,
             remote: Remote::of(kind, hca.caps.inline.bytes()),
             owner: hca.mark(),
@@ -465,7 +465,13 @@ impl<H: PciFunction, P: Policy> QpObject<H, P> {
 
     /// Pushes one send request by the long way; names what the ring calls full.
     pub(crate) fn push_send(&self, ring: &mut SendRing, wr: &SendWr<'_>) -> Result<(), PostError> {
-        match ring.push(&self.target.send, wr) {
+        let result = ring.push(&self.target.send, wr);
+        self.name_full(ring, result)
+    }
+
+    /// Names what the send ring calls full.
+    pub(crate) fn name_full<T>(&self, ring: &SendRing, result: Result<T, PostError>) -> Result<T, PostError> {
+        match result {
             Err(PostError::QueueFull) => Err(self.full(ring.is_open())),
             result => result,
         }

@@ -1,13 +1,16 @@
 //! The verbs of a queue pair, posting before all: short lists by a short way.
 
 use crate::{
+    mw::{FastRegion, Window},
     policy::Policy,
     qp::{Qp, QpObject},
     rq::RecvRing,
     sq::SendRing,
+    umr,
 };
 use bareverbs::{
-    Error, FlowSpec, Gid, Lid, PostError, PostListError, QpAttr, QpCap, QpState, QpType, Qpn, QueuePair, RecvWr, SendWr,
+    Access, Bind, Error, FastInit, FlowSpec, Gid, Lid, Object, PostError, PostListError, QpAttr, QpCap, QpState,
+    QpType, Qpn, QueuePair, RecvWr, Rkey, SendFlags, SendWr,
 };
 use bareverbs_hal::PciFunction;
 use core::borrow::Borrow;
@@ -75,6 +78,9 @@ impl<H: PciFunction, P: Policy> QpObject<H, P> {
 }
 
 impl<H: PciFunction, P: Policy> QueuePair for Qp<H, P> {
+    type Window = Window<H, P>;
+    type FastRegion = FastRegion<H, P>;
+
     fn qpn(&self) -> Qpn {
         Qpn::new(self.0.qpn())
     }
@@ -133,6 +139,37 @@ impl<H: PciFunction, P: Policy> QueuePair for Qp<H, P> {
     fn ring_send(&mut self) {
         let (object, ring) = self.send_parts();
         ring.ring(&object.target.send, &object.device.hca().hal);
+    }
+
+    fn push_bind(
+        &mut self,
+        window: &mut Window<H, P>,
+        bind: &Bind,
+        wr_id: u64,
+        flags: SendFlags,
+    ) -> Result<Rkey, PostError> {
+        let (object, ring) = self.send_parts();
+        object.check()?;
+        umr::check(&window.0, &object.device, Object::Window)?;
+        let result = ring.push_bind(&object.target.send, window, bind, (wr_id, flags));
+        object.name_full(ring, result)
+    }
+
+    fn push_register(
+        &mut self,
+        region: &mut FastRegion<H, P>,
+        init: &FastInit<'_>,
+        wr_id: u64,
+        flags: SendFlags,
+    ) -> Result<Rkey, PostError> {
+        let (object, ring) = self.send_parts();
+        object.check()?;
+        umr::check(&region.0, &object.device, Object::FastRegion)?;
+        if init.access.intersects(Access::REMOTE_ATOMIC) && !object.device.hca().caps.atomics {
+            return Err(PostError::UnsupportedOp);
+        }
+        let result = ring.push_register(&object.target.send, region, init, (wr_id, flags));
+        object.name_full(ring, result)
     }
 
     #[inline]

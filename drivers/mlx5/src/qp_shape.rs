@@ -156,8 +156,9 @@ impl Limits {
 }
 
 /// Operations of a type (IBA 9.2, table 38; manual page ibv_post_send).
-pub(crate) fn operations(kind: QpType, atomics: bool) -> u8 {
-    match kind {
+pub(crate) fn operations(kind: QpType, atomics: bool, keys: bool) -> u8 {
+    let keys = if keys && matches!(kind, QpType::Rc | QpType::Uc | QpType::XrcIni) { ops::KEYS } else { 0 };
+    keys | match kind {
         QpType::Rc | QpType::XrcIni if atomics => {
             ops::SEND | ops::SEND_INVALIDATE | ops::WRITE | ops::READ | ops::ATOMIC
         }

@@ -5,13 +5,13 @@ use crate::{
     wqe::{self, Cursor, Element, FLAGS, FLAGS_SIGNALED, MAX_SEGMENT},
 };
 use bareverbs::{
-    Destination, Payload, PostError, PostListError, QpType, SendOp, SendWr, Sge, UdDestination,
+    Destination, Payload, PostError, PostListError, QpType, SendFlags, SendOp, SendWr, Sge, UdDestination,
     wq::{SendPoster, SendQueue},
 };
 use bareverbs_hal::PciFunction;
 use bareverbs_mlx5_prm::{
     registers::uar::BLUEFLAME_BUFFER_SIZE,
-    wqe::{AV_EXTENDED, BB, DS, opcode},
+    wqe::{AV_EXTENDED, BB, DS, ctrl, opcode},
 };
 use core::{
     borrow::Borrow,
@@ -32,6 +32,8 @@ pub(crate) mod ops {
     pub(crate) const WRITE: u8 = 1 << 2;
     pub(crate) const READ: u8 = 1 << 3;
     pub(crate) const ATOMIC: u8 = 1 << 4;
+    /// Requests that change memory keys, see `umr.rs`.
+    pub(crate) const KEYS: u8 = 1 << 5;
 }
 
 /// The ring of a send queue, in basic blocks of 64 bytes, as its one poster sees it.
@@ -45,7 +47,7 @@ pub(crate) struct SendRing {
     write: u64,
     /// Completion mode, fence and solicited event, by the request's flags.
     flags: &'static [u32; 8],
-    /// What the short way takes.
+    /// What the short way takes; nothing while `fence_next`.
     short: Short,
     /// Requests pushed that the device was not told of, and [`BURST`]. At 0 a list of one takes the shortest way.
     waiting: u32,
@@ -63,6 +65,10 @@ pub(crate) struct SendRing {
     remote: Remote,
     /// Which BlueFlame buffer is next.
     turn: bool,
+    /// The newest request changes a memory key: the next one waits for it.
+    fence_next: bool,
+    /// What the short way takes otherwise.
+    short_else: Short,
     end: NonNull<u8>,
     max_message: u32,
     max_inline: u32,
@@ -186,6 +192,8 @@ impl SendRing {
             ops: init.ops,
             remote: init.remote,
             turn: false,
+            fence_next: false,
+            short_else: Short::new(init),
             end,
             max_message: init.max_message,
             max_inline: init.max_inline,
@@ -217,6 +225,7 @@ impl SendRing {
     pub(crate) fn reset(&mut self, queue: &SendQueue) {
         queue.reset(&mut self.poster);
         self.waiting &= BURST;
+        (self.fence_next, self.short) = (false, self.short_else);
         self.record().store(0, Ordering::Relaxed);
     }
 
@@ -325,12 +334,14 @@ impl SendRing {
         mut long: impl FnMut(&mut Self, &SendWr<'_>) -> Result<(), PostError>,
     ) -> Result<(), PostListError> {
         let mut poster = self.poster;
-        let begin = poster.posted();
+        let mut begin = poster.posted();
         for wr in list {
             if !self.push_with(&mut poster, wr.borrow()) {
                 self.poster.catch_up(poster);
                 let index = poster.posted().wrapping_sub(begin) as usize;
                 long(self, wr.borrow()).map_err(|error| PostListError { index, error })?;
+                // It may have taken the places of several.
+                begin = begin.wrapping_add(self.poster.posted().wrapping_sub(poster.posted()).wrapping_sub(1));
                 poster = self.poster;
             }
         }
@@ -420,6 +431,68 @@ impl SendRing {
         unsafe { self.start.add(place as usize * BB) }
     }
 
+    /// The same of a request that goes the long way: behind one that changes a key it waits for that.
+    fn fenced(&mut self, flags: SendFlags) -> u32 {
+        let flags = self.flags[(flags.bits() & 7) as usize];
+        if !core::mem::take(&mut self.fence_next) {
+            return flags;
+        }
+        self.short = self.short_else;
+        let [all, small] = [ctrl::FENCE_MASK, ctrl::FENCE_INITIATOR_SMALL].map(|fence| u32::from(fence).to_be());
+        if flags & all == 0 { flags | small } else { flags }
+    }
+
+    /// Operations that there are, see [`ops`].
+    pub(crate) fn operations(&self) -> u8 {
+        self.ops
+    }
+
+    /// The QP's number.
+    pub(crate) fn qpn(&self) -> u32 {
+        (self.qpn >> 8) as u32
+    }
+
+    /// Places of common requests that one of so many segments takes.
+    fn places(&self, segments: u32) -> u32 {
+        let blocks = (self.end.as_ptr() as usize - self.start.as_ptr() as usize) / BB;
+        // At least what the longest common request takes; of these, `limit` fit the ring.
+        let one = (blocks as u32).checked_div(self.limit).unwrap_or(1).max(1);
+        wqe::blocks(segments).div_ceil(one)
+    }
+
+    /// Begins a request of so many segments, which may be more than those of a common one: the place behind its control
+    /// segment.
+    pub(crate) fn begin_long(&mut self, queue: &SendQueue, segments: u32) -> Result<Cursor, PostError> {
+        let needs = self.places(segments);
+        if needs > self.limit {
+            return Err(PostError::QueueTooSmall { needs });
+        }
+        if !self.poster.has_room_for(queue, self.open, needs) {
+            return Err(PostError::QueueFull);
+        }
+        // SAFETY: a basic block has four segments; the cursor stays in the ring.
+        Ok(unsafe { Cursor::new(self.block(self.poster.place()).add(DS), self.start, self.end) })
+    }
+
+    /// Ends it: its control segment, of opcode and `general_id`, makes it one. `note` is for its completion.
+    pub(crate) fn end_long(
+        &mut self,
+        (opcode, general_id): (u8, u32),
+        segments: u32,
+        flags: SendFlags,
+        wr_id: u64,
+        note: u32,
+    ) {
+        let flags = self.fenced(flags);
+        let at = self.block(self.poster.place());
+        let head = u64::from(opcode) << 32 | self.qpn | u64::from(segments);
+        // SAFETY: the first segment of a free block.
+        self.doorbell = unsafe { wqe::control(at, self.poster.block(), head, flags, general_id) };
+        self.poster.push_noted(wr_id, wqe::blocks(segments), self.places(segments), note);
+        self.waiting += 1;
+        (self.fence_next, self.short) = (true, Short::default());
+    }
+
     /// Completion mode, fence and solicited event of a request.
     #[inline(always)]
     fn flags_of(&self, wr: &SendWr<'_>) -> u32 {
@@ -429,6 +502,9 @@ impl SendRing {
     /// Writes one request of any kind to the ring.
     #[inline(never)]
     pub(crate) fn push(&mut self, queue: &SendQueue, wr: &SendWr<'_>) -> Result<(), PostError> {
+        if let SendOp::LocalInvalidate(key) = wr.op {
+            return self.push_invalidate(queue, key, (wr.wr_id, wr.flags));
+        }
         if !self.poster.has_room(queue, self.open) {
             return Err(PostError::QueueFull);
         }
@@ -438,8 +514,9 @@ impl SendRing {
             _ => self.any(at, wr.op, wr.payload, wr.to)?,
         };
         let head = u64::from(opcode) << 32 | self.qpn | u64::from(ds);
+        let flags = self.fenced(wr.flags);
         // SAFETY: the first segment of a free block.
-        self.doorbell = unsafe { wqe::control(at, self.poster.block(), head, self.flags_of(wr), general_id) };
+        self.doorbell = unsafe { wqe::control(at, self.poster.block(), head, flags, general_id) };
         self.poster.push(wr.wr_id, wqe::blocks(ds));
         self.waiting += 1;
         Ok(())
@@ -525,6 +602,8 @@ impl SendRing {
                 }
                 ops::ATOMIC
             }
+            // It has a way of its own.
+            SendOp::LocalInvalidate(_) => 0,
             SendOp::FetchAdd { addr, rkey, add } => {
                 atomic_shape(addr, payload)?;
                 (head.opcode, head.segments, head.reads) = (opcode::ATOMIC_FA, 3, true);

@@ -235,6 +235,19 @@ impl Cursor {
         self.at = if next == self.end { self.start } else { next };
     }
 
+    /// Writes a segment, and goes to the next.
+    ///
+    /// # Safety
+    /// The segment belongs to the WQE that is written.
+    pub(crate) unsafe fn put(&mut self, first: u64, second: u64) {
+        // SAFETY: the caller's promise; segments are 16-byte aligned.
+        unsafe {
+            put(self.at, first);
+            put(self.at.add(8), second);
+        }
+        self.advance();
+    }
+
     /// Header of inline data at the cursor, which does not move.
     ///
     /// # Safety

@@ -263,6 +263,63 @@ fn extended_connections(judge: &mut Judge, pair: &Pair) {
     drop(srq);
 }
 
+fn windows(judge: &mut Judge, pair: &Pair) {
+    let (a, b) = (&pair.a, &pair.b);
+    let (cq, flags) = (a.cq(7), SendFlags::empty());
+    let foreign = Error::Foreign(Object::Pd);
+    judge.refuses("alloc_window", || a.device.alloc_window(&b.pd, WindowKind::One), foreign);
+    judge.refuses("alloc_fast_region", || a.device.alloc_fast_region(&b.pd, 1), foreign);
+    let max = a.device.attributes().max_fast_reg_elements;
+    for elements in [0, max + 1, u32::MAX] {
+        let error = out_of_range(Argument::FastElements, elements, max);
+        judge.refuses("alloc_fast_region", || a.device.alloc_fast_region(&a.pd, elements), error);
+    }
+    let register = |access| a.device.register(&a.pd, memory(100), access).map_err(|r| r.error).unwrap();
+    let (plain, bindable) = (register(Access::LOCAL_WRITE), register(Access::MW_BIND));
+    let write = Access::REMOTE_WRITE;
+    judge.refuses("bind", || plain.bind(0..8, write), Error::RegionLacks(Access::MW_BIND));
+    judge.refuses("bind", || bindable.bind(0..8, write), Error::RegionLacks(Access::LOCAL_WRITE));
+    let error = Error::Unsupported("local rights of a window");
+    judge.refuses("bind", || bindable.bind(0..8, Access::LOCAL_WRITE), error);
+    judge.refuses("bind", || bindable.bind(0..101, write), out_of_range(Argument::RegionOffset, 101u32, 100u32));
+    let mut window = a.device.alloc_window(&a.pd, WindowKind::One).unwrap();
+    let mut region = a.device.alloc_fast_region(&a.pd, 4).unwrap();
+    let error = Error::Unsupported("choosing the key of a window of type 1");
+    judge.refuses("set_variant", || window.set_variant(1), error);
+    let open = bindable.bind(0..8, Access::REMOTE_READ).unwrap();
+    let one = [plain.sge(0..8).unwrap()];
+    let init = |elements, iova| FastInit { elements, iova, access: Access::empty() };
+    // A queue of one block, and one that nobody may post to yet.
+    let cap = QpCap { max_send_wr: 1, max_recv_wr: 1, max_send_sge: 1, max_recv_sge: 1, max_inline: 0 };
+    let mut small = a.qp(QpType::Rc, &cq, &cq, None, cap);
+    let error = PostError::QueueTooSmall { needs: 3 };
+    judge.refuses("push_bind", || small.push_bind(&mut window, &open, 0, flags), error);
+    judge.refuses("push_register", || small.push_register(&mut region, &init(&one, 0), 0, flags), error);
+    let mut reset = a.qp(QpType::Rc, &cq, &cq, None, CAP);
+    let error = PostError::WrongState(QpState::Reset);
+    judge.refuses("push_bind", || reset.push_bind(&mut window, &open, 0, flags), error);
+    judge.refuses("push_register", || reset.push_register(&mut region, &init(&one, 0), 0, flags), error);
+    let invalidate = SendWr::new(SendOp::LocalInvalidate(Rkey(0)), &[]);
+    judge.refuses("push_send", || reset.push_send(&invalidate), error);
+    let mut ud = a.qp(QpType::Ud, &cq, &cq, None, CAP);
+    let error = PostError::UnsupportedOp;
+    judge.refuses("push_bind", || ud.push_bind(&mut window, &open, 0, flags), error);
+    judge.refuses("push_register", || ud.push_register(&mut region, &init(&one, 0), 0, flags), error);
+    judge.refuses("push_send", || ud.push_send(&invalidate), error);
+    let mut foreign = b.device.alloc_window(&b.pd, WindowKind::TwoB).unwrap();
+    let error = PostError::Foreign(Object::Window);
+    judge.refuses("push_bind", || reset.push_bind(&mut foreign, &open, 0, flags), error);
+    let mut foreign = b.device.alloc_fast_region(&b.pd, 1).unwrap();
+    let error = PostError::Foreign(Object::FastRegion);
+    judge.refuses("push_register", || reset.push_register(&mut foreign, &init(&one, 0), 0, flags), error);
+    let many = vec![one[0]; 5];
+    let error = PostError::TooManySge { max: 4 };
+    judge.refuses("push_register", || reset.push_register(&mut region, &init(&many, 0), 0, flags), error);
+    let error = PostError::NoSuchRange;
+    judge.refuses("push_register", || reset.push_register(&mut region, &init(&[], 0), 0, flags), error);
+    judge.refuses("push_register", || reset.push_register(&mut region, &init(&one, u64::MAX), 0, flags), error);
+}
+
 fn queue_pairs(judge: &mut Judge, pair: &Pair) {
     let (a, b) = (&pair.a, &pair.b);
     let attr = a.device.attributes();
@@ -500,7 +557,12 @@ fn limits(judge: &mut Judge, device: &Device5) {
     judge.refuses("create_srq", || device.create_srq(&pd, &srq_init), one(Argument::Srqs));
     judge.refuses("create_qp", || device.create_qp(&pd, &init), one(Argument::Qps));
     judge.refuses("register", || device.register(&pd, memory(64), Access::empty()), one(Argument::Regions));
-    judge.refuses("destroy", || device.clone().destroy(), Error::Busy { holders: 6 });
+    let fast = || device.alloc_fast_region(&pd, 1);
+    judge.refuses("alloc_fast_region", fast, one(Argument::Regions));
+    let window = device.alloc_window(&pd, WindowKind::TwoB).unwrap();
+    judge.refuses("alloc_window", || device.alloc_window(&pd, WindowKind::One), one(Argument::Windows));
+    judge.refuses("destroy", || device.clone().destroy(), Error::Busy { holders: 7 });
+    drop(window);
     drop((mr, qp, srq, cq));
 }
 
@@ -549,6 +611,7 @@ fn every_verb_with_every_wrong_argument() {
         shrinking(&mut judge, &pair);
         shared_receive_queues(&mut judge, &pair);
         extended_connections(&mut judge, &pair);
+        windows(&mut judge, &pair);
         queue_pairs(&mut judge, &pair);
         transitions(&mut judge, &pair);
         posts(&mut judge, &pair);
@@ -558,8 +621,16 @@ fn every_verb_with_every_wrong_argument() {
         pair.close();
     }
     let function = Model::new(HcaConfig::infiniband(0)).plug(&World::new(SEED));
-    let one =
-        Config { max_qps: 1, max_cqs: 1, max_srqs: 1, max_pds: 1, max_xrcds: 1, max_regions: 1, ..Config::default() };
+    let one = Config {
+        max_qps: 1,
+        max_cqs: 1,
+        max_srqs: 1,
+        max_pds: 1,
+        max_xrcds: 1,
+        max_regions: 1,
+        max_windows: 1,
+        ..Config::default()
+    };
     let device = Device5::open(function.clone(), one).expect("opens");
     let mut judge = Judge::new(&function, &device);
     limits(&mut judge, &device);

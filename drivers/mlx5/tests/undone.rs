@@ -27,6 +27,10 @@ fn all_of_it(device: &Dev) -> Result<(), Error> {
         QpInit { kind: QpType::XrcIni, send_cq: &cq, recv_cq: &cq, srq: None, cap, signal_all: false, context: 0 };
     let sender = device.create_qp(&pd, &init)?;
     let target = device.create_xrc_target(&xrcd, 0)?;
+    let window = device.alloc_window(&pd, WindowKind::One)?;
+    let region = device.alloc_fast_region(&pd, 9)?;
+    region.destroy()?;
+    window.destroy()?;
     sender.destroy()?;
     target.destroy()?;
     srq.destroy()?;
@@ -41,6 +45,7 @@ fn any_command_may_be_refused() {
         (Opcode::CREATE_CQ, 2),
         (Opcode::CREATE_XRC_SRQ, 2),
         (Opcode::CREATE_QP, 2),
+        (Opcode::CREATE_MKEY, 2),
         (Opcode::ARM_XRC_SRQ, 1),
         (Opcode::QUERY_XRC_SRQ, 1),
     ];

@@ -175,6 +175,8 @@ impl Device for Loopback {
     type Qp = Qp;
     type Mr<M: Memory> = Mr<M>;
     type Xrcd = Absent;
+    type Window = Absent;
+    type FastRegion = Absent;
 
     fn attributes(&self) -> DeviceAttr {
         let mut a = DeviceAttr::default();

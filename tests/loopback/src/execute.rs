@@ -139,6 +139,8 @@ impl QpState {
                 let change = |old| (old == compare).then_some(swap);
                 self.fetch(wr, &peer, addr, rkey.0, Access::REMOTE_ATOMIC, WcOpcode::CompareSwap, change)
             }
+            // Nothing here has a key that could be taken back: the post refuses it.
+            SendOp::LocalInvalidate(_) => Outcome::Failed(WcStatus::LocalQpOperation),
             SendOp::FetchAdd { addr, rkey, add } => {
                 let change = |old: u64| Some(old.wrapping_add(add));
                 self.fetch(wr, &peer, addr, rkey.0, Access::REMOTE_ATOMIC, WcOpcode::FetchAdd, change)

@@ -55,6 +55,7 @@ pub struct Mr<M> {
     node: Rc<Node>,
     key: u32,
     iova: u64,
+    access: Access,
     range: NonNull<[u8]>,
     memory: ManuallyDrop<M>,
 }
@@ -81,7 +82,7 @@ impl<M: Memory> Mr<M> {
         let key = node.number();
         let region = Region { ptr, len: range.len(), iova, access: init.access, pd: pd.id.clone() };
         node.regions.borrow_mut().insert(key, region);
-        Ok(Self { node, key, iova, range, memory: ManuallyDrop::new(memory) })
+        Ok(Self { node, key, iova, access: init.access, range, memory: ManuallyDrop::new(memory) })
     }
 }
 
@@ -112,6 +113,10 @@ impl<M: Memory> MemoryRegion<M> for Mr<M> {
 
     fn as_ptr(&self) -> NonNull<u8> {
         self.range.cast()
+    }
+
+    fn access(&self) -> Access {
+        self.access
     }
 
     fn deregister(self) -> Result<M, Refused<Self>> {

@@ -6,8 +6,8 @@ use crate::{
     srq::SrqState,
 };
 use bareverbs::{
-    Argument, Completion, Destination, Destroy, Error, Event, Mtu, Payload, PostError, QpAttr, QpAttrMask, QpCap,
-    QpInit, QpState as State, QpType, Qpn, QueuePair, RecvWr, Refused, SendFlags, SendOp, SendWr, Sge, WcOpcode,
+    Absent, Argument, Completion, Destination, Destroy, Error, Event, Mtu, Payload, PostError, QpAttr, QpAttrMask,
+    QpCap, QpInit, QpState as State, QpType, Qpn, QueuePair, RecvWr, Refused, SendFlags, SendOp, SendWr, Sge, WcOpcode,
     WcStatus, qp::check_transition,
 };
 use std::{
@@ -229,6 +229,9 @@ impl Qp {
         if !q.state().may_post_send() {
             return Err(PostError::WrongState(q.state()));
         }
+        if matches!(wr.op, SendOp::LocalInvalidate(_)) {
+            return Err(PostError::UnsupportedOp);
+        }
         let datagram = q.kind == QpType::Ud;
         if datagram && !matches!(wr.op, SendOp::Send | SendOp::SendImm(_)) {
             return Err(PostError::UnsupportedOp);
@@ -281,6 +284,9 @@ impl Destroy for Qp {
 }
 
 impl QueuePair for Qp {
+    type Window = Absent;
+    type FastRegion = Absent;
+
     fn qpn(&self) -> Qpn {
         Qpn::new(self.0.number)
     }

@@ -34,6 +34,7 @@ mod cq_events;
 mod device;
 mod events;
 mod flags;
+mod keys;
 pub mod lab;
 mod modify;
 mod mr;
@@ -175,6 +176,7 @@ pub fn table<D: Device>() -> Vec<(&'static str, Vec<Case<D>>)> {
         ("multicast", multicast::cases()),
         ("raw packets", raw::cases()),
         ("MR", mr::cases()),
+        ("keys", keys::cases()),
         ("address", ah::cases()),
         ("events", events::cases()),
         ("recovery", recovery::cases()),

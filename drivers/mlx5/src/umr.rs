@@ -1,0 +1,219 @@
+//! Requests that change memory keys: binds, fast registrations, local invalidations. PRM: "UMR WQE". What each changes is
+//! what libmlx5 and Linux change (rdma-core: `set_bind_wr`; mlx5_ib: `set_reg_wr`).
+
+use crate::{
+    mw::{FastRegion, Key, Kind, Window},
+    policy::Policy,
+    sq::{SendRing, ops},
+    wqe::Cursor,
+};
+use bareverbs::{Access, Bind, FastInit, Object, PostError, Rkey, SendFlags, WcOpcode, WindowKind, wq::SendQueue};
+use bareverbs_hal::PciFunction;
+use bareverbs_mlx5_prm::{
+    context::mkc,
+    field::Field,
+    wqe::{DS, MAX_DS, UmrCtrlSeg, mkey_mask, opcode, umr},
+};
+use zerocopy::IntoBytes;
+
+/// Segments before the translation: control, UMR control, key context.
+const HEAD: u32 = 1 + ((size_of::<UmrCtrlSeg>() + mkc::SIZE) / DS) as u32;
+/// Segments to which the device wants a translation padded.
+const PAD: u32 = (mkc::mtt::ALIGN / DS) as u32;
+/// Rights, as bits of the mask.
+const RIGHTS: u64 = mkey_mask::LW | mkey_mask::RR | mkey_mask::RW | mkey_mask::A;
+
+/// Segments of a list of so many ranges, which is the room that a key needs for it.
+pub(crate) const fn octowords(ranges: u32) -> u32 {
+    ranges.next_multiple_of(PAD)
+}
+
+/// The most ranges that a request of so many bytes holds.
+pub(crate) const fn max_ranges(wqe_bytes: u32) -> u32 {
+    let segments = wqe_bytes / DS as u32;
+    let segments = if segments < MAX_DS as u32 { segments } else { MAX_DS as u32 };
+    segments.saturating_sub(HEAD) / PAD * PAD
+}
+
+/// What a completion is to the user, by the note that its request left: the device tells of all of them alike.
+pub(crate) fn completed(note: u32) -> Option<WcOpcode> {
+    [WcOpcode::BindWindow, WcOpcode::LocalInvalidate, WcOpcode::RegisterRegion]
+        .into_iter()
+        .find(|opcode| *opcode as u32 == note)
+}
+
+/// A request but for its ranges.
+struct Umr {
+    /// The key that changes.
+    key: u32,
+    control: UmrCtrlSeg,
+    context: [u8; mkc::SIZE],
+    what: WcOpcode,
+}
+
+impl Umr {
+    fn new(what: WcOpcode, key: u32, flags: u8, mask: u64) -> Self {
+        let mut context = [0; mkc::SIZE];
+        mkc::MKEY_7_0.set(&mut context, key & 0xff);
+        mkc::QPN.set(&mut context, mkc::QPN_ANY);
+        let control = UmrCtrlSeg {
+            flags: umr::INLINE | flags,
+            reserved0: [0; 3],
+            klm_octowords: 0.into(),
+            translation_offset: 0.into(),
+            mkey_mask: (mkey_mask::FREE | mkey_mask::KEY | mask).into(),
+            translation_offset_47_16: 0.into(),
+            reserved1: [0; 28],
+        };
+        Self { key, control, context, what }
+    }
+
+    /// Makes the key valid for a range.
+    fn open(&mut self, addr: u64, len: u64, access: Access) {
+        let rights: [(Field, Access); 4] = [
+            (mkc::LW, Access::LOCAL_WRITE),
+            (mkc::RW, Access::REMOTE_WRITE),
+            (mkc::RR, Access::REMOTE_READ),
+            (mkc::A, Access::REMOTE_ATOMIC),
+        ];
+        for (field, right) in rights {
+            field.set(&mut self.context, access.contains(right).into());
+        }
+        mkc::START_ADDR.set(&mut self.context, addr);
+        mkc::LEN.set(&mut self.context, len);
+        let mask = self.control.mkey_mask.get() | mkey_mask::LEN | mkey_mask::START_ADDR | RIGHTS;
+        self.control.mkey_mask = mask.into();
+    }
+}
+
+impl SendRing {
+    /// Writes a request and its ranges (length, key, address each) to the ring.
+    fn push_umr(
+        &mut self,
+        queue: &SendQueue,
+        mut request: Umr,
+        ranges: impl Iterator<Item = (u32, u32, u64)>,
+        count: u32,
+        (wr_id, flags): (u64, SendFlags),
+    ) -> Result<(), PostError> {
+        if self.operations() & ops::KEYS == 0 {
+            return Err(PostError::UnsupportedOp);
+        }
+        let octowords = octowords(count);
+        request.control.klm_octowords = (octowords as u16).into();
+        let segments = HEAD + octowords;
+        let mut cursor = self.begin_long(queue, segments)?;
+        let mut left = octowords;
+        // SAFETY: the ring has room for that many segments behind the control segment.
+        unsafe {
+            put(&mut cursor, request.control.as_bytes());
+            put(&mut cursor, &request.context);
+            for (len, key, addr) in ranges.take(count as usize) {
+                cursor.put(u64::from(len) << 32 | u64::from(key), addr);
+                left -= 1;
+            }
+            for _ in 0..left {
+                cursor.put(0, 0);
+            }
+        }
+        self.end_long((opcode::UMR, request.key), segments, flags, wr_id, request.what as u32);
+        Ok(())
+    }
+
+    /// Writes a request that makes a key invalid (rdma-core: IBV_WR_LOCAL_INV).
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn push_invalidate(
+        &mut self,
+        queue: &SendQueue,
+        key: Rkey,
+        wr: (u64, SendFlags),
+    ) -> Result<(), PostError> {
+        let flags = umr::TRANSLATION_OFFSET_EN | umr::CHECK_QPN;
+        let mut request = Umr::new(WcOpcode::LocalInvalidate, key.0, flags, mkey_mask::QPN);
+        mkc::FREE.set(&mut request.context, 1);
+        self.push_umr(queue, request, core::iter::empty(), 0, wr)
+    }
+
+    /// Writes a request that binds a window; tells its new key.
+    pub(crate) fn push_bind<H: PciFunction, P: Policy>(
+        &mut self,
+        queue: &SendQueue,
+        window: &Window<H, P>,
+        bind: &Bind,
+        wr: (u64, SendFlags),
+    ) -> Result<Rkey, PostError> {
+        let window: &Key<H, P> = &window.0;
+        let (key, tied) = (window.next_key(), window.kind == Kind::Window(WindowKind::TwoB));
+        let opens = bind.length() != 0;
+        let flags = match (tied, opens) {
+            (false, _) => 0,
+            (true, true) => umr::CHECK_NOT_FREE,
+            (true, false) => umr::CHECK_QPN,
+        };
+        let mask = if tied { mkey_mask::QPN } else { 0 };
+        let mut request = Umr::new(WcOpcode::BindWindow, key, umr::TRANSLATION_OFFSET_EN | flags, mask);
+        if opens {
+            request.open(bind.addr(), bind.length().into(), bind.access());
+            if tied {
+                mkc::QPN.set(&mut request.context, self.qpn());
+            }
+        } else {
+            mkc::FREE.set(&mut request.context, 1);
+        }
+        let range = (bind.length(), bind.lkey().0, bind.addr());
+        self.push_umr(queue, request, core::iter::once(range), opens.into(), wr)?;
+        window.bind_to(key, opens.then_some(bind.lkey()));
+        Ok(Rkey(key))
+    }
+
+    /// Writes a request that registers elements; tells the region's key.
+    pub(crate) fn push_register<H: PciFunction, P: Policy>(
+        &mut self,
+        queue: &SendQueue,
+        region: &FastRegion<H, P>,
+        init: &FastInit<'_>,
+        wr: (u64, SendFlags),
+    ) -> Result<Rkey, PostError> {
+        let region: &Key<H, P> = &region.0;
+        let elements = || init.elements.iter().filter(|sge| sge.length() != 0);
+        let (count, len) = elements().fold((0u32, 0u64), |(n, len), sge| (n + 1, len + u64::from(sge.length())));
+        if count > region.capacity {
+            return Err(PostError::TooManySge { max: region.capacity });
+        }
+        if len == 0 || init.iova.checked_add(len - 1).is_none() {
+            return Err(PostError::NoSuchRange);
+        }
+        let mask = mkey_mask::EN_RINVAL | mkey_mask::LR;
+        let mut request = Umr::new(WcOpcode::RegisterRegion, region.key(), umr::CHECK_NOT_FREE, mask);
+        mkc::EN_RINVAL.set(&mut request.context, 1);
+        mkc::LR.set(&mut request.context, 1);
+        request.open(init.iova, len, init.access);
+        let ranges = elements().map(|sge| (sge.length(), sge.lkey().0, sge.addr()));
+        self.push_umr(queue, request, ranges, count, wr)?;
+        region.registered(init.iova, len);
+        Ok(Rkey(region.key()))
+    }
+}
+
+/// Refuses a key of another device.
+pub(crate) fn check<H: PciFunction, P: Policy>(
+    key: &Key<H, P>,
+    device: &crate::Mlx5<H, P>,
+    what: Object,
+) -> Result<(), PostError> {
+    if key.device.is(device) { Ok(()) } else { Err(PostError::Foreign(what)) }
+}
+
+/// Writes segments.
+///
+/// # Safety
+/// The segments belong to the WQE that is written.
+unsafe fn put(cursor: &mut Cursor, bytes: &[u8]) {
+    let (segments, _) = bytes.as_chunks::<8>();
+    let (pairs, _) = segments.as_chunks::<2>();
+    for [first, second] in pairs {
+        // SAFETY: the caller's promise.
+        unsafe { cursor.put(u64::from_be_bytes(*first), u64::from_be_bytes(*second)) };
+    }
+}
