@@ -375,7 +375,7 @@ impl<H: PciFunction, P: Policy> QpObject<H, P> {
 
     /// The CQ of sends.
     pub(crate) fn send_cq(&self) -> Option<&CqObject<H, P>> {
-        self.send_cq.as_ref().map(|cq| &**cq)
+        self.send_cq.as_deref()
     }
 
     /// The number of its protection domain; 0, which is nobody's, if it has none.
