@@ -1,4 +1,5 @@
 //! What arrives through a shared receive queue.
+#![allow(clippy::single_range_in_vec_init, reason = "a list of one scatter range")]
 
 use super::{
     Case, Outcome,
