@@ -32,43 +32,71 @@ impl Program {
         }
     }
 
-    /// Whether the program has an option of this long name.
-    pub fn has(self, long: &str) -> bool {
-        match long {
-            "help" | "ib-dev" | "ib-port" | "link" => true,
-            "verbose" => self == Self::Devinfo,
-            "num-qp" => self == Self::SrqPingpong,
+    /// Whether the program has an option.
+    pub fn has(self, name: Name) -> bool {
+        match name {
+            Name::Help | Name::IbDev | Name::IbPort | Name::Link => true,
+            Name::Verbose => self == Self::Devinfo,
+            Name::NumQp => self == Self::SrqPingpong,
             // A datagram is at most what the port's MTU holds, as with ibv_ud_pingpong.
-            "mtu" => !matches!(self, Self::UdPingpong | Self::Devinfo),
+            Name::Mtu => !matches!(self, Self::UdPingpong | Self::Devinfo),
             _ => self != Self::Devinfo,
         }
     }
 }
 
+/// The options.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "each is the option of the same name")]
+pub enum Name {
+    Port,
+    IbDev,
+    IbPort,
+    Size,
+    Mtu,
+    NumQp,
+    RxDepth,
+    Iters,
+    Sl,
+    Events,
+    GidIdx,
+    Chk,
+    Verbose,
+    Link,
+    Pcap,
+    Seed,
+    Threads,
+    Fault,
+    Ip,
+    Dmac,
+    Json,
+    Help,
+}
+
 /// The options' letters and long names.
-pub const NAMES: &[(Option<char>, &str)] = &[
-    (Some('p'), "port"),
-    (Some('d'), "ib-dev"),
-    (Some('i'), "ib-port"),
-    (Some('s'), "size"),
-    (Some('m'), "mtu"),
-    (Some('q'), "num-qp"),
-    (Some('r'), "rx-depth"),
-    (Some('n'), "iters"),
-    (Some('l'), "sl"),
-    (Some('e'), "events"),
-    (Some('g'), "gid-idx"),
-    (Some('c'), "chk"),
-    (Some('v'), "verbose"),
-    (None, "link"),
-    (None, "pcap"),
-    (None, "seed"),
-    (None, "threads"),
-    (None, "fault"),
-    (None, "ip"),
-    (None, "dmac"),
-    (None, "json"),
-    (Some('h'), "help"),
+pub const NAMES: &[(Name, Option<char>, &str)] = &[
+    (Name::Port, Some('p'), "port"),
+    (Name::IbDev, Some('d'), "ib-dev"),
+    (Name::IbPort, Some('i'), "ib-port"),
+    (Name::Size, Some('s'), "size"),
+    (Name::Mtu, Some('m'), "mtu"),
+    (Name::NumQp, Some('q'), "num-qp"),
+    (Name::RxDepth, Some('r'), "rx-depth"),
+    (Name::Iters, Some('n'), "iters"),
+    (Name::Sl, Some('l'), "sl"),
+    (Name::Events, Some('e'), "events"),
+    (Name::GidIdx, Some('g'), "gid-idx"),
+    (Name::Chk, Some('c'), "chk"),
+    (Name::Verbose, Some('v'), "verbose"),
+    (Name::Link, None, "link"),
+    (Name::Pcap, None, "pcap"),
+    (Name::Seed, None, "seed"),
+    (Name::Threads, None, "threads"),
+    (Name::Fault, None, "fault"),
+    (Name::Ip, None, "ip"),
+    (Name::Dmac, None, "dmac"),
+    (Name::Json, None, "json"),
+    (Name::Help, Some('h'), "help"),
 ];
 
 /// The faults of the modelled link.
@@ -271,19 +299,19 @@ impl<'a> Options<'a> {
         opt: Opt<'a>,
         args: &mut Args<Word<'a>, impl Iterator<Item = Word<'a>>>,
     ) -> Result<(), UsageError<'a>> {
-        let named = |(short, long): &&(Option<char>, &str)| match opt {
+        let named = |(_, short, long): &&(Name, Option<char>, &str)| match opt {
             Opt::Short(c) => *short == Some(c),
             Opt::Long(Word(l)) => *long == l,
         };
-        let name = NAMES.iter().find(named).map(|(_, long)| *long).filter(|long| self.program.has(long));
+        let name = NAMES.iter().find(named).map(|(name, ..)| *name).filter(|name| self.program.has(*name));
         let name = name.ok_or(UsageError::Unknown(opt))?;
         match name {
-            "help" => self.help = true,
-            "verbose" => self.verbose = true,
-            "events" => self.events = true,
-            "chk" => self.check = true,
-            "threads" => self.threads = true,
-            "json" => self.json = true,
+            Name::Help => self.help = true,
+            Name::Verbose => self.verbose = true,
+            Name::Events => self.events = true,
+            Name::Chk => self.check = true,
+            Name::Threads => self.threads = true,
+            Name::Json => self.json = true,
             _ => {
                 let Word(v) = args.value().map_err(UsageError::Option)?;
                 self.value(name, v).map_err(|takes| UsageError::Value(opt, v, takes))?;
@@ -293,49 +321,53 @@ impl<'a> Options<'a> {
     }
 
     /// Takes the value of an option, or says what it takes.
-    fn value(&mut self, name: &str, v: &'a str) -> Result<(), &'static str> {
+    fn value(&mut self, name: Name, v: &'a str) -> Result<(), &'static str> {
         let number = || parse_number(v).ok_or("a number, decimal or hexadecimal behind 0x");
         let up_to = |max: u64| number().ok().filter(|n| *n <= max);
         match name {
-            "port" => {
+            Name::Port => {
                 let port = up_to(u16::MAX.into()).filter(|n| *n > 0).ok_or("a TCP port from 1 to 65535")?;
                 self.tcp_port = port as u16;
             }
-            "ib-dev" => self.device = Some(v),
-            "ib-port" => {
+            Name::IbDev => self.device = Some(v),
+            Name::IbPort => {
                 let port = up_to(u8::MAX.into()).filter(|n| *n > 0).ok_or("a port from 1 to 255")?;
                 self.ib_port = PortNum(port as u8);
             }
-            "size" => self.size = Some(number()? as usize),
-            "mtu" => {
+            Name::Size => self.size = Some(number()? as usize),
+            Name::Mtu => {
                 let mtu = up_to(u32::MAX.into()).and_then(|n| Mtu::from_bytes(n as u32));
                 self.mtu = mtu.ok_or("256, 512, 1024, 2048 or 4096")?;
             }
-            "num-qp" => {
+            Name::NumQp => {
                 const { assert!(MAX_QP == 64) };
                 self.num_qp = up_to(MAX_QP as u64).filter(|n| *n > 0).ok_or("1 to 64 QPs")? as usize;
             }
-            "rx-depth" => {
+            Name::RxDepth => {
                 let depth = up_to(u32::MAX.into()).filter(|n| *n > 0).ok_or("a number of receives from 1 on")?;
                 self.rx_depth = depth as u32;
             }
-            "iters" => self.iters = number()?,
-            "sl" => self.sl = up_to(15).ok_or("a service level from 0 to 15")? as u8,
-            "gid-idx" => self.gid_index = Some(up_to(u8::MAX.into()).ok_or("an index from 0 to 255")? as u8),
-            "link" => {
+            Name::Iters => self.iters = number()?,
+            Name::Sl => self.sl = up_to(15).ok_or("a service level from 0 to 15")? as u8,
+            Name::GidIdx => self.gid_index = Some(up_to(u8::MAX.into()).ok_or("an index from 0 to 255")? as u8),
+            Name::Link => {
                 self.link = match v {
                     "ib" => Link::Ib,
                     "roce" => Link::Roce,
                     _ => return Err("ib or roce"),
                 };
             }
-            "pcap" => self.pcap = Some(v),
-            "seed" => self.seed = Some(number()?),
-            "fault" if FAULTS.contains(&v) => self.fault = Some(v),
-            "fault" => return Err("corrupt, loss, duplicate, reorder or delay"),
-            "ip" => self.ip = Some(octets(v, '.', 10).map(Ipv4Addr::from).ok_or("an IPv4 address, as 10.0.0.1")?),
-            "dmac" => self.dmac = Some(octets(v, ':', 16).map(Mac).ok_or("an Ethernet address, as 02:00:c9:00:00:01")?),
-            _ => return Err("nothing"),
+            Name::Pcap => self.pcap = Some(v),
+            Name::Seed => self.seed = Some(number()?),
+            Name::Fault if FAULTS.contains(&v) => self.fault = Some(v),
+            Name::Fault => return Err("corrupt, loss, duplicate, reorder or delay"),
+            Name::Ip => self.ip = Some(octets(v, '.', 10).map(Ipv4Addr::from).ok_or("an IPv4 address, as 10.0.0.1")?),
+            Name::Dmac => {
+                self.dmac = Some(octets(v, ':', 16).map(Mac).ok_or("an Ethernet address, as 02:00:c9:00:00:01")?)
+            }
+            Name::Help | Name::Verbose | Name::Events | Name::Chk | Name::Threads | Name::Json => {
+                return Err("nothing");
+            }
         }
         Ok(())
     }

@@ -1,36 +1,37 @@
 //! What `--help` prints.
 
-use crate::options::{FAULTS, NAMES, Program};
+use crate::options::{FAULTS, NAMES, Name, Program};
 
 /// Behind an option's long name: what its value is called, and what it does.
-fn text(program: Program, long: &str) -> (&'static str, String) {
+fn text(program: Program, name: Name) -> (&'static str, String) {
     let ud = program == Program::UdPingpong;
-    let (value, text) = match long {
-        "port" => ("PORT", "TCP port of the exchange of addresses (default 18515)"),
-        "ib-dev" => ("DEV", "PCI address of a card on vfio-pci, or 'loopback' (default: two modelled ConnectX HCAs)"),
-        "ib-port" if program == Program::Devinfo => ("PORT", "port of the device (default: all)"),
-        "ib-port" => ("PORT", "port of the device (default 1)"),
-        "size" if ud => ("SIZE", "bytes a message, at most the MTU (default 1024)"),
-        "size" => ("SIZE", "bytes a message (default 4096)"),
-        "mtu" => ("SIZE", "path MTU (default 1024)"),
-        "num-qp" => ("NUM", "QPs (default 16)"),
-        "rx-depth" => ("DEP", "receives posted at a time (default 500)"),
-        "iters" => ("ITERS", "exchanges (default 1000)"),
-        "sl" => ("SL", "service level (default 0)"),
-        "events" => ("", "wait for CQ events (default: poll)"),
-        "gid-idx" => ("INDEX", "local GID index (default: none on InfiniBand, chosen on Ethernet)"),
-        "chk" => ("", "compare every byte at both ends on every iteration"),
-        "verbose" => ("", "limits and tables too"),
-        "link" => ("ib|roce", "link between the modelled HCAs (default ib)"),
-        "pcap" => ("FILE", "write the frames on the modelled link to FILE"),
-        "seed" => ("N", "virtual clock, and everything else from N"),
-        "threads" => ("", "model and ends on threads of their own"),
-        "fault" => return ("NAME", format!("a fault of the modelled link: {}", FAULTS.join(", "))),
-        "ip" => ("ADDR", "own IPv4 address for a RoCE v2 GID"),
-        "dmac" => ("MAC", "Ethernet address of the other end"),
-        "json" => ("", "the result as JSON"),
-        "help" => ("", "this text"),
-        _ => ("", ""),
+    let (value, text) = match name {
+        Name::Port => ("PORT", "TCP port of the exchange of addresses (default 18515)"),
+        Name::IbDev => {
+            ("DEV", "PCI address of a card on vfio-pci, or 'loopback' (default: two modelled ConnectX HCAs)")
+        }
+        Name::IbPort if program == Program::Devinfo => ("PORT", "port of the device (default: all)"),
+        Name::IbPort => ("PORT", "port of the device (default 1)"),
+        Name::Size if ud => ("SIZE", "bytes a message, at most the MTU (default 1024)"),
+        Name::Size => ("SIZE", "bytes a message (default 4096)"),
+        Name::Mtu => ("SIZE", "path MTU (default 1024)"),
+        Name::NumQp => ("NUM", "QPs (default 16)"),
+        Name::RxDepth => ("DEP", "receives posted at a time (default 500)"),
+        Name::Iters => ("ITERS", "exchanges (default 1000)"),
+        Name::Sl => ("SL", "service level (default 0)"),
+        Name::Events => ("", "wait for CQ events (default: poll)"),
+        Name::GidIdx => ("INDEX", "local GID index (default: none on InfiniBand, chosen on Ethernet)"),
+        Name::Chk => ("", "compare every byte at both ends on every iteration"),
+        Name::Verbose => ("", "limits and tables too"),
+        Name::Link => ("ib|roce", "link between the modelled HCAs (default ib)"),
+        Name::Pcap => ("FILE", "write the frames on the modelled link to FILE"),
+        Name::Seed => ("N", "virtual clock, and everything else from N"),
+        Name::Threads => ("", "model and ends on threads of their own"),
+        Name::Fault => return ("NAME", format!("a fault of the modelled link: {}", FAULTS.join(", "))),
+        Name::Ip => ("ADDR", "own IPv4 address for a RoCE v2 GID"),
+        Name::Dmac => ("MAC", "Ethernet address of the other end"),
+        Name::Json => ("", "the result as JSON"),
+        Name::Help => ("", "this text"),
     };
     (value, text.into())
 }
@@ -39,9 +40,9 @@ fn text(program: Program, long: &str) -> (&'static str, String) {
 pub(crate) fn usage(program: Program) -> String {
     let host = if program == Program::Devinfo { "" } else { " [host]" };
     let mut usage = format!("usage: {} [options]{host}\n", program.name());
-    for (short, long) in NAMES.iter().filter(|(_, long)| program.has(long)) {
+    for (name, short, long) in NAMES.iter().filter(|(name, ..)| program.has(*name)) {
         let short = short.map_or("    ".into(), |c| format!("-{c}, "));
-        let (value, text) = text(program, long);
+        let (value, text) = text(program, *name);
         let equals = if value.is_empty() { "" } else { "=" };
         usage += &format!("  {short}{:<18} {text}\n", format!("--{long}{equals}{value}"));
     }
@@ -59,9 +60,9 @@ mod tests {
     fn every_option_of_a_program_is_told_and_no_other() {
         for program in ALL {
             let usage = usage(program);
-            for (_, long) in NAMES {
+            for (name, _, long) in NAMES {
                 let told = usage.lines().find(|line| line.split([' ', '=']).any(|word| word == format!("--{long}")));
-                assert_eq!(told.is_some(), program.has(long), "{} --{long}", program.name());
+                assert_eq!(told.is_some(), program.has(*name), "{} --{long}", program.name());
                 assert!(told.is_none_or(|line| line.starts_with("  ") && line.trim_end().len() > 27), "{told:?}");
             }
         }
