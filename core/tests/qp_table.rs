@@ -277,3 +277,8 @@ fn every_order_of_modifying_and_failing() {
     let allowed: Vec<QpState> = STATES.into_iter().filter(|to| from_error(*to).is_ok()).collect();
     assert_eq!(allowed, [Reset, Error_]);
 }
+
+#[test]
+fn states_are_written_as_the_specification_writes_them() {
+    assert_eq!(STATES.map(|state| state.to_string()), ["RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR"]);
+}
