@@ -181,12 +181,15 @@ fn srq() -> String {
     for (from, step, to) in steps {
         let label = match (step, from.1) {
             (0, true) => "post",
-            (0, false) => "take over, post",
+            (0, false) => "look, post",
             _ => "complete",
         };
         drawing.edge(&name(from), &name(to), label);
     }
-    drawing.line("complete: a poll or a sweep gives a slot back, onto the stack of returned ones.");
-    drawing.line("take over: the poster's own list has run out; it takes the whole stack. One slot stays back always.");
+    drawing.line("complete: a poll or a sweep puts a slot into the ring of free ones, behind the others.");
+    drawing.line(
+        "look: the poster has used up the free slots that it knew of, and looks how far the ring is written now.",
+    );
+    drawing.line("One slot stays back always: the device must know which comes after the last.");
     drawing.finish()
 }
