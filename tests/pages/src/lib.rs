@@ -49,6 +49,8 @@ page! {
     create_ah
     get_async_event
     relax
+    alloc_mw
+    alloc_fast_region
     attach_mcast
     create_flow
     open_xrcd
@@ -107,7 +109,8 @@ impl End {
         let cap = QpCap { max_send_wr: 8, max_recv_wr: 8, max_send_sge: 1, max_recv_sge: 1, max_inline: 64 };
         let init = QpInit { kind, send_cq: &cq, recv_cq: &cq, srq: None, cap, signal_all: false, context: 0 };
         let qp = device.create_qp(&pd, &init)?;
-        let access = Access::LOCAL_WRITE | Access::REMOTE_WRITE | Access::REMOTE_READ | Access::REMOTE_ATOMIC;
+        let access =
+            Access::LOCAL_WRITE | Access::REMOTE_WRITE | Access::REMOTE_READ | Access::REMOTE_ATOMIC | Access::MW_BIND;
         let mr = device.register(&pd, memory(4096), access)?;
         Ok(Self { device, pd, cq, qp, mr })
     }
