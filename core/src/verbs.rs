@@ -315,6 +315,13 @@ pub trait MemoryRegion<M: Memory>: Sized {
         Ok(())
     }
 
+    /// Gives the region other rights (ibv_rereg_mr, IBV_REREG_MR_CHANGE_ACCESS). Its keys may be others afterwards; elements
+    /// made before and keys that peers were told are worthless then. [`Error::Busy`] while windows are bound to it. On an
+    /// error the region is as it was.
+    fn reregister(&mut self, _access: Access) -> Result<(), Error> {
+        Err(Error::Unsupported("re-registration"))
+    }
+
     /// Deregisters and gives the memory back (ibv_dereg_mr). [`Error::Busy`] while windows are bound to it. Requests that still name the region fail. Refused with the
     /// device's fatal error while the device failed and cannot be stopped: it may still write to the memory.
     fn deregister(self) -> Result<M, Refused<Self>>;

@@ -109,6 +109,21 @@ pub(crate) fn pages(segments: &EachSegment<'_>, iova: u64, layout: Layout, f: &m
     });
 }
 
+/// Rights that go together, and that the device has.
+fn check_access(access: Access, atomics: bool) -> Result<(), Error> {
+    let remote_change = Access::REMOTE_WRITE | Access::REMOTE_ATOMIC;
+    if access.intersects(remote_change) && !access.contains(Access::LOCAL_WRITE) {
+        return Err(Error::AccessNeedsLocalWrite);
+    }
+    if access.contains(Access::REMOTE_ATOMIC) && !atomics {
+        return Err(Error::Unsupported("atomics"));
+    }
+    if access.contains(Access::ON_DEMAND) {
+        return Err(Error::Unsupported("on-demand paging"));
+    }
+    Ok(())
+}
+
 impl<M: Memory, H: PciFunction, P: Policy> Mr<M, H, P> {
     pub(crate) fn register(
         device: &Mlx5<H, P>,
@@ -139,16 +154,7 @@ impl<M: Memory, H: PciFunction, P: Policy> Mr<M, H, P> {
         if !pd.belongs_to(device) {
             return Err(Error::Foreign(Object::Pd));
         }
-        let remote_change = Access::REMOTE_WRITE | Access::REMOTE_ATOMIC;
-        if init.access.intersects(remote_change) && !init.access.contains(Access::LOCAL_WRITE) {
-            return Err(Error::AccessNeedsLocalWrite);
-        }
-        if init.access.contains(Access::REMOTE_ATOMIC) && !hca.caps.atomics {
-            return Err(Error::Unsupported("atomics"));
-        }
-        if init.access.contains(Access::ON_DEMAND) {
-            return Err(Error::Unsupported("on-demand paging"));
-        }
+        check_access(init.access, hca.caps.atomics)?;
         let range = memory.range();
         let (ptr, len) = (range.cast::<u8>(), range.len());
         let max = 1u64.checked_shl(cmd_hca_cap::LOG_MAX_MRW_SZ.get(&hca.caps.general)).unwrap_or(u64::MAX);
@@ -302,6 +308,28 @@ impl<M: Memory, H: PciFunction, P: Policy> MemoryRegion<M> for Mr<M, H, P> {
 
     fn access(&self) -> Access {
         self.access
+    }
+
+    /// Another key over the same memory takes the place of the one that there was.
+    fn reregister(&mut self, access: Access) -> Result<(), Error> {
+        let hca = self.pd.0.device.hca();
+        check_access(access, hca.caps.atomics)?;
+        self.check_windows()?;
+        let memory = (self.mapping.ptr, self.mapping.len);
+        let (mapping, key, _) = Self::create(&self.pd.0.device, &self.pd, memory, self.iova, access)?;
+        match hca.destroy_for_good(Opcode::DESTROY_MKEY, self.key >> 8) {
+            Ok(()) => {
+                let before = core::mem::replace(&mut *self.mapping, mapping);
+                hca.release(Resource::Mapping(before), &Ok(()));
+                (self.key, self.access) = (key, access);
+                Ok(())
+            }
+            Err(e) => {
+                let outcome = hca.destroy_for_good(Opcode::DESTROY_MKEY, key >> 8);
+                hca.release(Resource::Mapping(mapping), &outcome);
+                Err(e)
+            }
+        }
     }
 
     fn deregister(mut self) -> Result<M, Refused<Self>> {

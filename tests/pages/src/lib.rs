@@ -28,6 +28,7 @@ page! {
     query_pkey
     alloc_pd
     reg_mr
+    rereg_mr
     create_cq
     destroy_cq
     resize_cq

@@ -85,6 +85,12 @@ pub(super) fn cases<D: Device>() -> Vec<Case<D>> {
             "the same memory may be registered twice, with different rights; each key has its own",
             overlap,
         ),
+        may(
+            "mr_reregistered_with_other_rights",
+            "ibv_rereg_mr",
+            "the new rights hold and the old ones do not; bytes and address stay; what goes wrong changes nothing",
+            reregister,
+        ),
         must("mr_holds_its_pd", "ibv_dealloc_pd", "a protection domain with a region is busy", holds_pd),
     ]
 }
@@ -344,6 +350,48 @@ fn overlap<D: Device>(lab: &mut Lab<D>) -> Outcome {
     ensure_eq!(lab.one(&mut a.send_cq)?.status, WcStatus::Success, "by the key that lets");
     a.signaled(2, SendOp::Write { addr: closed.iova(), rkey: closed.rkey() }, 0..8)?;
     ensure_eq!(lab.one(&mut a.send_cq)?.status, WcStatus::RemoteAccess, "by the key that does not");
+    Ok(())
+}
+
+fn reregister<D: Device>(lab: &mut Lab<D>) -> Outcome {
+    let [mut a, mut b] = lab.pair(&Setup::of(QpType::Rc))?;
+    let mut mr = lab.mr_with(1, 10_000, Access::LOCAL_WRITE | Access::REMOTE_WRITE)?;
+    mr.write(9990, b"as it was")?;
+    let (at, old) = (mr.iova(), mr.rkey());
+    // What cannot be leaves it alone.
+    match mr.reregister(Access::REMOTE_WRITE) {
+        Err(Error::Unsupported(what)) => return Err(Stop::Unsupported(what)),
+        result => ensure_eq!(result, Err(Error::AccessNeedsLocalWrite), "impossible rights"),
+    }
+    ensure_eq!((mr.rkey(), mr.access()), (old, Access::LOCAL_WRITE | Access::REMOTE_WRITE), "after an error");
+    a.signaled(1, SendOp::Write { addr: at, rkey: old }, 0..8)?;
+    ensure_eq!(lab.one(&mut a.send_cq)?.status, WcStatus::Success, "a write after an error");
+    // A read-only region: the map is another one too.
+    for (access, reads, writes) in [
+        (Access::REMOTE_READ, true, false),
+        (Access::LOCAL_WRITE | Access::REMOTE_WRITE, false, true),
+        (Access::empty(), false, false),
+    ] {
+        mr.reregister(access)?;
+        ensure_eq!((mr.access(), mr.iova(), mr.len()), (access, at, 10_000), "the region");
+        let rkey = mr.rkey();
+        for (op, right) in [(SendOp::Read { addr: at, rkey }, reads), (SendOp::Write { addr: at, rkey }, writes)] {
+            a.signaled(1, op, 0..8)?;
+            let status = lab.one(&mut a.send_cq)?.status;
+            ensure_eq!(status == WcStatus::Success, right, "{op:?} with {access:?}: {status:?}");
+            if !right {
+                for qp in [&mut a.qp, &mut b.qp] {
+                    qp.modify(&QpAttr::to(QpState::Reset))?;
+                }
+                lab.connect(&mut a.qp, &mut b.qp)?;
+                while lab.next_event(1)?.is_some() {}
+            }
+        }
+    }
+    let mut bytes = [0; 9];
+    mr.read(9990, &mut bytes)?;
+    ensure_eq!(&bytes, b"as it was", "the bytes");
+    mr.deregister()?;
     Ok(())
 }
 
