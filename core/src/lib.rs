@@ -11,6 +11,7 @@ mod error;
 mod event;
 mod flow;
 pub mod gid;
+mod latch;
 mod mw;
 pub mod qp;
 pub mod srq;

@@ -167,6 +167,7 @@ impl SrqPoster {
 }
 
 #[cfg(test)]
+#[path = "srq/explore_tests.rs"]
 mod explore_tests;
 
 #[cfg(test)]

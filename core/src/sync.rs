@@ -1,96 +1,24 @@
-//! What threads share: atomics, and the lock of those who cannot do without.
+//! What threads share, and a driver with its device: atomics, the lock, and looks at memory that the device writes.
+//!
+//! The code of the rings takes these from here, so that a checker of weak memory can put its own in their place
+//! (`tests/weak-memory`).
 
-use core::{
-    cell::UnsafeCell,
-    sync::atomic::Ordering::{Acquire, Relaxed, Release},
-};
-
+pub use crate::latch::{Latch, SpinLock};
 pub use core::{
     hint::spin_loop,
     sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering},
 };
 
-/// A spin lock without a value: an exchange takes it and a store gives it back.
-#[derive(Debug, Default)]
-pub struct Latch(AtomicBool);
-
-impl Latch {
-    /// Nobody holds it.
-    pub const fn new() -> Self {
-        Self(AtomicBool::new(false))
-    }
-
-    /// Waits until nobody holds it, and takes it.
-    #[inline(always)]
-    pub fn lock(&self) {
-        while self.0.swap(true, Acquire) {
-            // Loads alone do not take the cache line from its holder.
-            while self.0.load(Relaxed) {
-                spin_loop();
-            }
-        }
-    }
-
-    /// Takes it if nobody holds it; tells whether it did.
-    #[inline(always)]
-    pub fn try_lock(&self) -> bool {
-        !self.0.swap(true, Acquire)
-    }
-
-    /// Gives it back; for whoever holds it.
-    #[inline(always)]
-    pub fn unlock(&self) {
-        self.0.store(false, Release);
-    }
+/// Reads a byte that the device may be writing.
+///
+/// # Safety
+/// `at` is valid for reading a byte.
+#[inline(always)]
+pub unsafe fn read_device_byte(at: *const u8) -> u8 {
+    // SAFETY: the caller's promise.
+    unsafe { at.read_volatile() }
 }
 
-/// A value that one thread at a time works on.
-#[derive(Debug, Default)]
-pub struct SpinLock<T> {
-    latch: Latch,
-    value: UnsafeCell<T>,
-}
-
-// SAFETY: the latch lets one thread at a time reach the value.
-unsafe impl<T: Send> Sync for SpinLock<T> {}
-
-impl<T> SpinLock<T> {
-    /// Guards a value.
-    pub const fn new(value: T) -> Self {
-        Self { latch: Latch::new(), value: UnsafeCell::new(value) }
-    }
-
-    /// Waits for the value and works on it. Must not be nested.
-    #[inline(always)]
-    pub fn with<R>(&self, f: impl FnOnce(&mut T) -> R) -> R {
-        self.latch.lock();
-        let _held = Held(&self.latch);
-        // SAFETY: the latch is held until `_held` goes, so this is the only reference.
-        f(unsafe { &mut *self.value.get() })
-    }
-
-    /// Works on the value if nobody else does.
-    pub fn try_with<R>(&self, f: impl FnOnce(&mut T) -> R) -> Option<R> {
-        if !self.latch.try_lock() {
-            return None;
-        }
-        let _held = Held(&self.latch);
-        // SAFETY: as in `with`.
-        Some(f(unsafe { &mut *self.value.get() }))
-    }
-
-    /// The value, from its only owner.
-    pub fn get_mut(&mut self) -> &mut T {
-        self.value.get_mut()
-    }
-}
-
-/// Gives the latch back, also when the closure unwinds.
-struct Held<'a>(&'a Latch);
-
-impl Drop for Held<'_> {
-    #[inline(always)]
-    fn drop(&mut self) {
-        self.0.unlock();
-    }
-}
+/// Says that what the device wrote around an address is read now: it must not be writing there.
+#[inline(always)]
+pub const fn reads_device_memory(_at: *const u8) {}

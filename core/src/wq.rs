@@ -144,7 +144,7 @@ impl SendQueue {
     /// # Safety
     /// `slots` is valid for that many slots while either lives, and nobody else touches them. One poster is at work: a
     /// copy replaces the value that it was made of.
-    pub const unsafe fn new(slots: NonNull<SendSlot>, log_blocks: u32) -> (Self, SendPoster) {
+    pub unsafe fn new(slots: NonNull<SendSlot>, log_blocks: u32) -> (Self, SendPoster) {
         let mask = (1 << log_blocks) - 1;
         (
             Self { slots, mask, posted: AtomicU32::new(0), retired: AtomicU32::new(0) },
@@ -272,7 +272,7 @@ impl RecvQueue {
     /// # Safety
     /// `wr_ids` is valid for that many words while either lives, and nobody else touches them. One poster is at work: a
     /// copy replaces the value that it was made of.
-    pub const unsafe fn new(wr_ids: NonNull<AtomicU64>, log_slots: u32) -> (Self, RecvPoster) {
+    pub unsafe fn new(wr_ids: NonNull<AtomicU64>, log_slots: u32) -> (Self, RecvPoster) {
         let mask = (1 << log_slots) - 1;
         (
             Self { wr_ids, mask, posted: AtomicU32::new(0), retired: AtomicU32::new(0) },
@@ -307,6 +307,7 @@ impl RecvQueue {
 }
 
 #[cfg(test)]
+#[path = "wq/explore_tests.rs"]
 mod explore_tests;
 
 #[cfg(test)]

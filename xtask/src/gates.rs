@@ -12,6 +12,7 @@ pub mod instructions;
 pub mod no_alloc;
 pub mod no_panic;
 pub mod repo;
+pub mod weak_memory;
 
 /// The packages that run where there is no operating system.
 pub const BARE: &[&str] = &["bareverbs", "bareverbs-hal", "bareverbs-mlx5-prm", "bareverbs-mlx5"];

@@ -1,22 +1,22 @@
 //! The consuming side of a completion queue.
 
 use crate::{
-    cqe::{Context, Entry, receive, request},
+    cqe::{Context, Entry, completed, receive, request},
     target::Target,
-    umr,
     users::{Lookup, NO_CQN, Side},
 };
-use bareverbs::{Completion, Error, PollError, Qpn, WcOpcode, cq::Consumer};
+use bareverbs::{
+    Completion, Error, PollError, Qpn, WcOpcode,
+    cq::Consumer,
+    sync::{AtomicPtr, AtomicU32, Ordering, reads_device_memory},
+};
 use bareverbs_hal::Dma;
 use bareverbs_mlx5_prm::{
     cqe::{OP_OWN, op_own, opcode},
     registers::doorbell_record,
     wqe,
 };
-use core::{
-    ptr::NonNull,
-    sync::atomic::{AtomicPtr, AtomicU32, Ordering},
-};
+use core::ptr::NonNull;
 
 /// Parts of `op_own` that tell whether the entry is there and what it is.
 const KIND: u8 = !op_own::SOLICITED;
@@ -384,6 +384,7 @@ impl CqRing {
     /// then there is no call in here, and nothing to be kept across one.
     #[inline(always)]
     fn take_short<const DATAGRAMS: bool>(&self, entry: Entry, kind: u8, place: &mut Completion) -> bool {
+        reads_device_memory(entry.0.as_ptr());
         if kind == opcode::REQ {
             let Some(target) = self.target(entry, Side::Send) else { return false };
             // What is left of the QPN is zero if it is the QP's; then the send opcode stands alone.
@@ -470,7 +471,7 @@ impl CqRing {
 
     /// Makes a completion of an entry that tells of a request that changed a memory key.
     fn key_changed(target: &Target, entry: Entry, place: &mut Completion) -> Taken {
-        let opcode = umr::completed(target.send.note(entry.wqe_counter()));
+        let opcode = completed(target.send.note(entry.wqe_counter()));
         let Some(opcode) = opcode.filter(|_| entry.sop_qpn() >> 24 == wqe::opcode::UMR.into()) else {
             return Taken::Bad(PollError::BadEntry);
         };

@@ -3,7 +3,7 @@
 //! An entry is read field by field through a raw pointer, once its owner bit said that it is there; nothing is
 //! borrowed in the ring.
 
-use bareverbs::{Completion, Lid, Qpn, WcFlags, WcOpcode, WcStatus};
+use bareverbs::{Completion, Lid, Qpn, WcFlags, WcOpcode, WcStatus, sync::read_device_byte};
 use bareverbs_mlx5_prm::{
     cqe::{Cqe64, ErrCqe, L3_TYPE_IPV4, L3_TYPE_MASK, OP_OWN, Syndrome, checksum, op_own, opcode, rqpn},
     wqe,
@@ -73,8 +73,8 @@ impl Entry {
     /// The byte that says whether the entry is there. The device may be writing it.
     #[inline(always)]
     pub(crate) fn op_own(self) -> u8 {
-        // SAFETY: inside the entry; one volatile byte.
-        unsafe { self.0.add(OP_OWN).read_volatile() }
+        // SAFETY: inside the entry.
+        unsafe { read_device_byte(self.0.add(OP_OWN).as_ptr()) }
     }
 
     /// CQE opcode.
@@ -268,6 +268,13 @@ impl Entry {
 #[inline(always)]
 pub(crate) fn request(opcode: u8) -> Option<WcOpcode> {
     REQUESTS[opcode as usize]
+}
+
+/// What a completion is to the user, by the note that its request left: the device tells of all of them alike.
+pub(crate) fn completed(note: u32) -> Option<WcOpcode> {
+    [WcOpcode::BindWindow, WcOpcode::LocalInvalidate, WcOpcode::RegisterRegion]
+        .into_iter()
+        .find(|opcode| *opcode as u32 == note)
 }
 
 static REQUESTS: [Option<WcOpcode>; 256] = {

@@ -4,12 +4,10 @@ use crate::cqe::Entry;
 use bareverbs::{
     QpState, QpType,
     srq::SrqSlots,
+    sync::{AtomicU8, AtomicU16, AtomicU32, Ordering},
     wq::{RecvQueue, SendQueue},
 };
-use core::{
-    ptr::NonNull,
-    sync::atomic::{AtomicU8, AtomicU16, AtomicU32, Ordering},
-};
+use core::ptr::NonNull;
 
 /// No QPN: what a QP has before the device has given it one. No device gives the 24 bits of it (IBA 9.2.1: multicast).
 pub(crate) const NO_QPN: u32 = u32::MAX;

@@ -35,13 +35,6 @@ pub(crate) const fn max_ranges(wqe_bytes: u32) -> u32 {
     segments.saturating_sub(HEAD) / PAD * PAD
 }
 
-/// What a completion is to the user, by the note that its request left: the device tells of all of them alike.
-pub(crate) fn completed(note: u32) -> Option<WcOpcode> {
-    [WcOpcode::BindWindow, WcOpcode::LocalInvalidate, WcOpcode::RegisterRegion]
-        .into_iter()
-        .find(|opcode| *opcode as u32 == note)
-}
-
 /// A request but for its ranges.
 struct Umr {
     /// The key that changes.

@@ -22,7 +22,7 @@ const CEILINGS: &[(&str, f64)] = &[
     ("post_srq_recv/1", 65.0),
     ("post_srq_recv/8", 44.0),
     ("post_srq_recv/32", 37.0),
-    ("poll_req/1", 140.0),
+    ("poll_req/1", 141.0),
     ("poll_req/16", 71.0),
     ("poll_req/64", 66.0),
     ("poll_resp/1", 151.0),
