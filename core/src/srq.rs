@@ -239,7 +239,7 @@ mod tests {
 
     #[test]
     fn slots_come_back_from_several_threads() {
-        const ROUNDS: u64 = 20_000;
+        const ROUNDS: u64 = 100_000;
         let mut slots: Vec<SrqSlot> = (0..16).map(|_| SrqSlot::default()).collect();
         // SAFETY: the vector outlives the list and is not touched.
         let (list, mut poster) = unsafe { SrqSlots::new(NonNull::new(slots.as_mut_ptr()).unwrap(), 4) };
@@ -247,7 +247,7 @@ mod tests {
         // SAFETY: the slots are atomics, and only this test's threads hold them.
         unsafe impl Sync for Shared {}
         let list = Shared(list);
-        let (seen, posted) = (&AtomicU64::new(0), &AtomicU64::new(0));
+        let (seen, posted, done) = (&AtomicU64::new(0), &AtomicU64::new(0), &AtomicU64::new(0));
         let channels: Vec<_> = (0..3).map(|_| std::sync::mpsc::channel::<u32>()).collect();
         let (senders, receivers): (Vec<_>, Vec<_>) = channels.into_iter().unzip();
         std::thread::scope(|scope| {
@@ -257,19 +257,20 @@ mod tests {
                     for slot in receiver {
                         let id = list.0.complete(slot, true).expect("posted");
                         seen.fetch_add(id, Relaxed);
+                        done.fetch_add(1, Release);
                     }
                 })
             };
             let pollers: Vec<_> = receivers.into_iter().map(poller).collect();
             for id in 0..ROUNDS {
                 let place = loop {
-                    match poster.place(&list.0) {
-                        Some(place) => break place,
-                        None => {
-                            assert!(!pollers.iter().any(|poller| poller.is_finished()), "a poller has failed");
-                            std::thread::yield_now();
-                        }
+                    let all_done = done.load(Acquire) == id;
+                    if let Some(place) = poster.place(&list.0) {
+                        break place;
                     }
+                    assert!(!all_done, "slots are lost");
+                    assert!(!pollers.iter().any(|poller| poller.is_finished()), "a poller has failed");
+                    std::thread::yield_now();
                 };
                 poster.take(place, id);
                 posted.fetch_add(id, Relaxed);
@@ -278,6 +279,10 @@ mod tests {
             drop(senders);
         });
         assert_eq!(seen.load(Relaxed), posted.load(Relaxed));
+        for n in 0..list.0.capacity() {
+            let place = poster.place(&list.0).unwrap_or_else(|| panic!("only {n} slots are left"));
+            poster.take(place, 0);
+        }
         drop(slots);
     }
 }

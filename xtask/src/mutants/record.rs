@@ -7,11 +7,22 @@ use std::fmt;
 use std::fs;
 use std::path::Path;
 
-/// The listed mutants, each as often as it is listed (several places of a function may be changed alike), and why no
-/// test can notice.
-pub type Listed = BTreeMap<String, (usize, String)>;
+/// The listed mutants, by their names without places.
+pub type Listed = BTreeMap<String, Entry>;
 
-/// Reads the list: reasons in lines that begin with `#`, below each the mutants it is for, up to an empty line.
+/// Of a listed mutant.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// How often it is listed: several places of a function may be changed alike.
+    times: usize,
+    /// A test may notice by luck.
+    luck: bool,
+    /// Why none can, or not always.
+    reason: String,
+}
+
+/// Reads the list: reasons in lines that begin with `#`, below each the mutants it is for, up to an empty line; one that a
+/// test may notice by luck begins with `?`.
 pub fn listed(text: &str) -> Result<Listed> {
     let mut all = Listed::new();
     let mut reason = String::new();
@@ -21,7 +32,9 @@ pub fn listed(text: &str) -> Result<Listed> {
             Some(words) => reason = format!("{reason} {}", words.trim()).trim().to_owned(),
             None => {
                 ensure!(!reason.is_empty(), "no reason above {line}");
-                all.entry(line.to_owned()).or_insert((0, reason.clone())).0 += 1;
+                let luck = line.starts_with('?');
+                let name = line.trim_start_matches(['?', ' ']).to_owned();
+                all.entry(name).or_insert(Entry { times: 0, luck, reason: reason.clone() }).times += 1;
             }
         }
     }
@@ -45,15 +58,15 @@ fn counted(mutants: &BTreeSet<String>) -> BTreeMap<String, usize> {
 
 /// Complaints of the missed mutants that are not listed, or more often than that.
 pub fn unlisted(missed: &BTreeSet<String>, listed: &Listed) -> Vec<String> {
-    let over = |name: &String| counted(missed)[name] > listed.get(name).map_or(0, |(n, _)| *n);
+    let over = |name: &String| counted(missed)[name] > listed.get(name).map_or(0, |entry| entry.times);
     missed.iter().filter(|m| over(&name(m))).map(|m| format!("no test notices {m}")).collect()
 }
 
 /// Complaints of the listed mutants of a file that some test notices.
 pub fn needless(file: &str, missed: &BTreeSet<String>, listed: &Listed) -> Vec<String> {
     let missed = counted(missed);
-    let here = listed.iter().filter(|(name, _)| name.starts_with(&format!("{file}:")));
-    let more = here.filter(|(name, (n, _))| *n > missed.get(*name).copied().unwrap_or(0));
+    let here = listed.iter().filter(|(name, entry)| !entry.luck && name.starts_with(&format!("{file}:")));
+    let more = here.filter(|(name, entry)| entry.times > missed.get(*name).copied().unwrap_or(0));
     more.map(|(name, _)| format!("listed, but noticed: {name}")).collect()
 }
 
@@ -108,8 +121,8 @@ pub fn write<'a>(path: &Path, files: impl Iterator<Item = &'a str>, row: Row, li
         text.push('\n');
     }
     text += "\n## Missed, and why\n\n";
-    for (name, (n, reason)) in listed {
-        let times = if *n > 1 { format!(" ({n} places)") } else { String::new() };
+    for (name, Entry { times, reason, .. }) in listed {
+        let times = if *times > 1 { format!(" ({times} places)") } else { String::new() };
         text += &format!("- `{name}`{times}: {reason}\n");
     }
     fs::write(path, text).with_context(|| path.display().to_string())
@@ -128,7 +141,8 @@ mod tests {
     #[test]
     fn a_mutant_is_listed_as_often_as_it_may_be_missed() {
         let once = listed("# nobody\n# can see\na/b.rs: replace f -> u32 with 0\n").unwrap();
-        assert_eq!(once["a/b.rs: replace f -> u32 with 0"], (1, "nobody can see".to_owned()));
+        let entry = Entry { times: 1, luck: false, reason: "nobody can see".to_owned() };
+        assert_eq!(once["a/b.rs: replace f -> u32 with 0"], entry);
         assert_eq!(unlisted(&missed(2), &once).len(), 2);
         assert_eq!(unlisted(&missed(1), &once).len(), 0);
         assert_eq!(unlisted(&missed(2), &Listed::new()).len(), 2);
@@ -140,6 +154,8 @@ mod tests {
         assert_eq!(needless("a/b.rs", &missed(2), &twice), Vec::<String>::new());
         assert_eq!(needless("a/b.rs", &missed(1), &twice).len(), 1);
         assert_eq!(needless("a/c.rs", &missed(0), &twice), Vec::<String>::new());
+        let luck = listed("# why\n? a/b.rs: replace f -> u32 with 0\n").unwrap();
+        assert_eq!((needless("a/b.rs", &missed(0), &luck), unlisted(&missed(1), &luck)), (vec![], vec![]));
     }
 
     #[test]
