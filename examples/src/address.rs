@@ -42,21 +42,26 @@ impl FromStr for Address {
 
     fn from_str(s: &str) -> Result<Self, BadAddress> {
         let mut parts = s.trim_end_matches(['\0', '\n', '\r']).split(':');
-        let mut hex = || parts.next().and_then(|p| u32::from_str_radix(p, 16).ok()).ok_or(BadAddress);
-        let (lid, qpn, psn) = (hex()?, hex()?, hex()?);
-        let text = parts.next().ok_or(BadAddress)?;
-        if parts.next().is_some() || text.len() != 32 || !text.is_ascii() {
+        let mut next = || parts.next().ok_or(BadAddress);
+        let lid = hex(next()?, u16::MAX.into())? as u16;
+        let [qpn, psn] = [hex(next()?, u32::MAX.into())? as u32, hex(next()?, u32::MAX.into())? as u32];
+        // All of it in halves: one reader of numbers for all is shorter than one for each size.
+        let (high, low) = next()?.split_at_checked(16).filter(|(_, low)| low.len() == 16).ok_or(BadAddress)?;
+        let mut gid = [0; 16];
+        let (first, second) = gid.split_at_mut(8);
+        first.copy_from_slice(&hex(high, u64::MAX)?.to_be_bytes());
+        second.copy_from_slice(&hex(low, u64::MAX)?.to_be_bytes());
+        if parts.next().is_some() {
             return Err(BadAddress);
         }
-        let gid = u128::from_str_radix(text, 16).map_err(|_| BadAddress)?;
-        Ok(Self {
-            lid: Lid(u16::try_from(lid).map_err(|_| BadAddress)?),
-            qpn: Qpn::new(qpn),
-            psn: Psn::new(psn),
-            gid: Gid(gid.to_be_bytes()),
-            mac: None,
-        })
+        Ok(Self { lid: Lid(lid), qpn: Qpn::new(qpn), psn: Psn::new(psn), gid: Gid(gid), mac: None })
     }
+}
+
+/// A number up to `max`.
+fn hex(digits: &str, max: u64) -> Result<u64, BadAddress> {
+    let is_number = digits.bytes().all(|b| b.is_ascii_hexdigit());
+    u64::from_str_radix(digits, 16).ok().filter(|n| is_number && *n <= max).ok_or(BadAddress)
 }
 
 #[cfg(all(test, feature = "std"))]
@@ -70,7 +75,14 @@ mod tests {
         let a: Address = line.parse().unwrap();
         assert_eq!((a.lid, a.qpn.get(), a.psn.get()), (Lid(1), 0x4a, 0x5d6a0b));
         assert_eq!(a.to_string(), line);
-        for bad in ["", "1:2:3", "1:2:3:4", "0001:00004a:5d6a0b:00000000000000000000000000000000:0", "x:1:2:0"] {
+        for bad in [
+            "",
+            "1:2:3",
+            "1:2:3:4",
+            "0001:00004a:5d6a0b:00000000000000000000000000000000:0",
+            "x:1:2:0",
+            "10000:1:2:00000000000000000000000000000000",
+        ] {
             assert_eq!(bad.parse::<Address>(), Err(BadAddress));
         }
     }

@@ -386,10 +386,8 @@ impl<'a> Options<'a> {
 
 /// Decimal, or hexadecimal behind `0x`, as strtol takes it.
 fn parse_number(v: &str) -> Option<u64> {
-    match v.strip_prefix("0x") {
-        Some(hex) => u64::from_str_radix(hex, 16).ok(),
-        None => v.parse().ok(),
-    }
+    let (digits, radix) = v.strip_prefix("0x").map_or((v, 10), |hex| (hex, 16));
+    u64::from_str_radix(digits, radix).ok()
 }
 
 /// As many numbers of a byte as there are to be, with something between.
@@ -398,7 +396,7 @@ fn octets<const N: usize>(v: &str, between: char, radix: u32) -> Option<[u8; N]>
     let mut parts = v.split(between);
     for octet in &mut octets {
         let digits = parts.next().filter(|part| part.bytes().all(|b| b.is_ascii_hexdigit()))?;
-        *octet = u8::from_str_radix(digits, radix).ok()?;
+        *octet = u64::from_str_radix(digits, radix).ok()?.try_into().ok()?;
     }
     parts.next().is_none().then_some(octets)
 }

@@ -21,8 +21,8 @@ const PATIENCE: Duration = Duration::from_secs(600);
 pub(crate) enum Failure {
     /// Nothing came.
     Silence(&'static str),
-    /// Something else came.
-    Unexpected(&'static str, String<LINE>),
+    /// Something else came, which was told.
+    Unexpected(&'static str),
 }
 
 impl fmt::Display for Failure {
@@ -31,9 +31,15 @@ impl fmt::Display for Failure {
             Self::Silence(what) => {
                 write!(f, "the other end has not sent {what} on the serial line after {} s", PATIENCE.as_secs())
             }
-            Self::Unexpected(what, line) => write!(f, "the other end sent '{line}', {what} was expected"),
+            Self::Unexpected(what) => write!(f, "{what} was expected from the other end"),
         }
     }
+}
+
+/// Shows a line where something else was expected: it would be most of a failure.
+fn unexpected(what: &'static str, line: &str) -> Failure {
+    println!("the other end sent '{line}'");
+    Failure::Unexpected(what)
 }
 
 /// The serial line.
@@ -59,7 +65,7 @@ impl SerialLine {
             let line = self.line(WHAT)?;
             // More than there is room for is not asked for.
             if let Err(_) | Ok(Err(_)) = line.parse().map(|address| addresses.push(address)) {
-                return Err(Failure::Unexpected(WHAT, line));
+                return Err(unexpected(WHAT, &line));
             }
         }
         Ok(addresses)
@@ -73,7 +79,7 @@ impl SerialLine {
     /// Waits for a word of the other end.
     pub(crate) fn await_word(&self, word: &'static str) -> Result<(), Failure> {
         let line = self.line(word)?;
-        if line == word { Ok(()) } else { Err(Failure::Unexpected(word, line)) }
+        if line == word { Ok(()) } else { Err(unexpected(word, &line)) }
     }
 
     /// The next line that is not empty; `what` it should be.
@@ -86,7 +92,7 @@ impl SerialLine {
                 Some(b'\r' | b'\n') => return Ok(line),
                 Some(byte) => {
                     if line.push(byte.into()).is_err() {
-                        return Err(Failure::Unexpected(what, line));
+                        return Err(unexpected(what, &line));
                     }
                 }
                 None if self.machine.clock().now() > end => return Err(Failure::Silence(what)),

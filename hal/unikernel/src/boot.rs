@@ -122,7 +122,7 @@ unsafe fn start(info: *const StartInfo) -> Result<Machine, StartError> {
     let pool = Pool::new();
     let add = |part: Range| {
         // SAFETY: RAM that is mapped, outside the image and what is reserved.
-        without(part, &cuts, |free| unsafe { pool.add(free) });
+        without(part, &cuts, &mut |free| unsafe { pool.add(free) });
     };
     ram().for_each(|r| add(Range { end: r.end.min(FOUR_GIB), ..r }));
     // SAFETY: the loader's string ends with a zero.
@@ -169,11 +169,11 @@ fn map_memory(
     let mut outcome = Ok(());
     for r in ram {
         let whole = Range { start: r.start.max(PAGE), end: r.end };
-        without(whole, reserved, |part| {
+        without(whole, reserved, &mut |part| {
             // Only whole pages are RAM.
             let part = Range { start: part.start.next_multiple_of(PAGE), end: part.end & !(PAGE - 1) };
             if part.start < part.end && known.push(part).is_ok() {
-                without(part, &[image()], |part| {
+                without(part, &[image()], &mut |part| {
                     outcome = outcome.and(paging.map(pool, part, Kind::Data).map(drop));
                 });
             }

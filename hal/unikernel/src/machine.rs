@@ -313,7 +313,7 @@ fn spaces(taken: &[Range]) -> [Space; 2] {
     let high = Range { start: FOUR_GIB, end: 1 << bits.clamp(33, 46) };
     [low, high].map(|whole| {
         let mut largest = Range::new(0, 0);
-        without(whole, taken, |gap| {
+        without(whole, taken, &mut |gap| {
             if gap.end - gap.start > largest.end - largest.start {
                 largest = gap;
             }

@@ -32,7 +32,7 @@ impl Range {
 }
 
 /// Calls `each` with the parts of `whole` that none of `cuts` covers, from low to high.
-pub fn without(whole: Range, cuts: &[Range], mut each: impl FnMut(Range)) {
+pub fn without(whole: Range, cuts: &[Range], each: &mut dyn FnMut(Range)) {
     let mut at = whole.start;
     while at < whole.end {
         let next = cuts.iter().filter(|c| c.end > at && c.start < whole.end && c.start < c.end).min_by_key(|c| c.start);
@@ -217,7 +217,7 @@ mod tests {
         let r = |start, end| Range { start, end };
         let cuts = [r(50, 60), r(0, 10), r(55, 70), r(95, 200), r(20, 20)];
         let mut parts = Vec::new();
-        without(r(5, 100), &cuts, |part| parts.push(part));
+        without(r(5, 100), &cuts, &mut |part| parts.push(part));
         assert_eq!(parts, [r(10, 50), r(70, 95)]);
     }
 
