@@ -56,8 +56,10 @@ pub fn run(workspace: &Workspace, shell: &Shell, linux: &linux::Options, images:
     let command = linux::machine(&qemu, &guest, linux, place, cards, &folder.0)?;
     let mut guest = Machine::start(shell, command, LINUX, &sender)?;
 
-    // The image that runs; and the case that the guest is at, whose image waits while the one before still ends.
+    // The image that runs; and the case that the guest is at, whose image waits while the one before still ends, with what
+    // the guest has said to it by then.
     let mut running: Option<Machine> = None;
+    let mut early = String::new();
     let (mut at, mut waiting, mut over) = (0, false, false);
     let mut cases = vec![Case { status: None, image: None, output: String::new() }; images.len()];
     let mut said_by_linux = String::new();
@@ -68,8 +70,9 @@ pub fn run(workspace: &Workspace, shell: &Shell, linux: &linux::Options, images:
             let options = images.get(at).context("the guest asks for an image that there is none of")?;
             let mut command = qemu::machine(&qemu, options, card)?;
             command.arg("-kernel").arg(&kernels[at]).arg("-append").arg(options.arguments.join(" "));
-            running = Some(Machine::start(shell, command, LINUX + 1 + at, &sender)?);
-            waiting = false;
+            let mut image = Machine::start(shell, command, LINUX + 1 + at, &sender)?;
+            image.stdin.write_all(std::mem::take(&mut early).as_bytes())?;
+            (running, waiting) = (Some(image), false);
         }
         let (number, said) = match lines.recv_timeout(limit.saturating_sub(started.elapsed())) {
             Ok(message) => message,
@@ -94,7 +97,9 @@ pub fn run(workspace: &Workspace, shell: &Shell, linux: &linux::Options, images:
             (Said::End, _) => bail!("the guest ended before its command\n{}", linux::consoles(&folder.0, place)),
         };
         shell.note(&format!("{number}| {line}"));
-        if let Some(said) = line.strip_prefix(RELAYED) {
+        if let (Some(said), LINUX, true) = (line.strip_prefix(RELAYED), number, waiting) {
+            early += &format!("{said}\n");
+        } else if let Some(said) = line.strip_prefix(RELAYED) {
             let other = match &mut running {
                 Some(image) if number == LINUX => image,
                 _ => &mut guest,

@@ -23,10 +23,11 @@ const PATIENCE: u32 = 1_000_000;
 pub struct Serial;
 
 impl Serial {
-    /// 115,200 baud, 8 data bits, no parity, FIFOs on.
+    /// 115,200 baud, 8 data bits, no parity. FIFOs stay off: switching them on throws away what has come in, and the other
+    /// end may speak first.
     pub(crate) fn set_up() {
         for (port, value) in
-            [(LINE_CONTROL, 0x80), (DATA, 1), (DATA + 1, 0), (LINE_CONTROL, 3), (FIFO_CONTROL, 7), (MODEM_CONTROL, 3)]
+            [(LINE_CONTROL, 0x80), (DATA, 1), (DATA + 1, 0), (LINE_CONTROL, 3), (FIFO_CONTROL, 0), (MODEM_CONTROL, 3)]
         {
             // SAFETY: the UART's registers do not touch memory.
             unsafe { out8(port, value) };
