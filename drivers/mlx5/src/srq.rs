@@ -124,7 +124,7 @@ impl Shape {
 impl<H: PciFunction, P: Policy> Srq<H, P> {
     /// Makes an SRQ. PRM: CREATE_RMP.
     pub(crate) fn create(device: &Mlx5<H, P>, pd: &Pd<H, P>, init: &SrqAttr) -> Result<Self, Error> {
-        Self::new(device, pd, init, || Ok(None))
+        Self::new(device, pd, init, || Ok(None), SrqObject::create_rmp)
     }
 
     /// Makes an XRC SRQ. PRM: CREATE_XRC_SRQ.
@@ -140,10 +140,11 @@ impl<H: PciFunction, P: Policy> Srq<H, P> {
         if !cq.device.is(device) {
             return Err(Error::Foreign(Object::Cq));
         }
-        Self::new(device, pd, &init.attr, || {
+        let xrc = || {
             let target = ManuallyDrop::new(Queueless::new(&device.hca().hal)?);
             Ok(Some(Xrc { domain: domain.clone(), cq: cq.clone(), target, user_index: AtomicU32::new(NO_USER) }))
-        })
+        };
+        Self::new(device, pd, &init.attr, xrc, SrqObject::create_xrc_srq)
     }
 
     fn new(
@@ -151,6 +152,7 @@ impl<H: PciFunction, P: Policy> Srq<H, P> {
         pd: &Pd<H, P>,
         init: &SrqAttr,
         xrc: impl FnOnce() -> Result<Option<Xrc<H, P>>, Error>,
+        command: fn(&SrqObject<H, P>, Shape) -> Result<u32, Error>,
     ) -> Result<Self, Error> {
         let hca = device.hca();
         if !pd.belongs_to(device) {
@@ -209,7 +211,7 @@ impl<H: PciFunction, P: Policy> Srq<H, P> {
         };
         // From here on dropping the object undoes everything.
         let srq = Self(Counted::new(object)?);
-        srq.0.create(shape)?;
+        srq.0.create(shape, command)?;
         Ok(srq)
     }
 
@@ -247,18 +249,17 @@ impl<H: PciFunction, P: Policy> SrqObject<H, P> {
 }
 
 impl<H: PciFunction, P: Policy> SrqObject<H, P> {
-    fn create(&self, shape: Shape) -> Result<(), Error> {
-        let srqn = match &self.xrc {
-            None => self.create_rmp(shape)?,
-            Some(xrc) => self.create_xrc_srq(shape, xrc)?,
-        };
+    /// Lets the device have it; `command` tells its number. So an image without XRC holds no command of it.
+    fn create(&self, shape: Shape, command: fn(&Self, Shape) -> Result<u32, Error>) -> Result<(), Error> {
+        let srqn = command(self, shape)?;
         self.srqn.store(srqn, Ordering::Relaxed);
         // SAFETY: the object takes the number out before it goes.
         unsafe { self.device.hca().watch(|watches| &watches.srqs, srqn, NonNull::from(&self.watch)) }
     }
 
-    fn create_xrc_srq(&self, shape: Shape, xrc: &Xrc<H, P>) -> Result<u32, Error> {
+    fn create_xrc_srq(&self, shape: Shape) -> Result<u32, Error> {
         const SRQC: usize = create_xrc_srq::XRC_SRQC;
+        let Some(xrc) = &self.xrc else { return Err(Error::Unsupported("an SRQ without an XRC domain")) };
         let hca = self.device.hca();
         let limits = &hca.caps.limits;
         // SAFETY: the slots lie in this object, which takes the target out of the table before it goes.

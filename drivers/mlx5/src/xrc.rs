@@ -15,14 +15,20 @@ const RECORD: u64 = 2048;
 /// Logs of the ring's entries: the smallest that hold one.
 const LOG_ENTRIES: u32 = 1;
 
-/// The objects, as far as they were made, in the order in which they are made.
+/// The objects, in the order in which they are made.
+const OBJECTS: [(Opcode, Opcode); 4] = [
+    (Opcode::ALLOC_PD, Opcode::DEALLOC_PD),
+    (Opcode::ALLOC_XRCD, Opcode::DEALLOC_XRCD),
+    (Opcode::CREATE_CQ, Opcode::DESTROY_CQ),
+    (Opcode::CREATE_XRC_SRQ, Opcode::DESTROY_XRC_SRQ),
+];
+
+/// The objects, as far as they were made.
 pub(crate) struct Unused {
     /// Two pages: the CQ and its record, the SRQ and its record.
     memory: DmaBuffer,
-    pd: Option<u32>,
-    xrcd: Option<u32>,
-    cqn: Option<u32>,
-    srqn: Option<u32>,
+    numbers: [u32; OBJECTS.len()],
+    made: usize,
 }
 
 /// Their numbers.
@@ -37,13 +43,9 @@ pub(crate) struct Numbers {
 impl Unused {
     /// Forgets the newest object, and tells how it is destroyed.
     pub(crate) fn take_last(&mut self) -> Option<(Opcode, u32)> {
-        let objects = [
-            (&mut self.srqn, Opcode::DESTROY_XRC_SRQ),
-            (&mut self.cqn, Opcode::DESTROY_CQ),
-            (&mut self.xrcd, Opcode::DEALLOC_XRCD),
-            (&mut self.pd, Opcode::DEALLOC_PD),
-        ];
-        objects.into_iter().find_map(|(number, opcode)| Some((opcode, number.take()?)))
+        let last = self.made.checked_sub(1)?;
+        self.made = last;
+        Some((OBJECTS.get(last)?.1, *self.numbers.get(last)?))
     }
 
     /// Gives the memory back.
@@ -56,89 +58,69 @@ impl Unused {
     }
 }
 
+// The four commands differ in what they take, not in where their headers are and where they tell the number.
+const _: () = assert!(create_cq::IN_LEN == create_xrc_srq::IN_LEN && alloc_pd::IN_LEN == alloc_xrcd::IN_LEN);
+const OUT_LEN: usize = alloc_pd::OUT_LEN;
+const _: () = assert!(OUT_LEN == alloc_xrcd::OUT_LEN && OUT_LEN == create_cq::OUT_LEN);
+const _: () = assert!(OUT_LEN == create_xrc_srq::OUT_LEN);
+
 impl Control {
     /// The objects' numbers; those that are not there yet are made.
     pub(crate) fn unused<H: PciFunction>(&mut self, hal: &H) -> Result<Numbers, Error> {
-        if self.unused.is_none() {
-            let memory = hal.dma_alloc(2 * PAGE_SIZE, PAGE_SIZE).map_err(platform)?;
-            self.unused = Some(Unused { memory, pd: None, xrcd: None, cqn: None, srqn: None });
-        }
-        let pd = self.make(hal, |unused| &mut unused.pd, Self::make_pd)?;
-        let xrcd = self.make(hal, |unused| &mut unused.xrcd, Self::make_xrcd)?;
-        let cqn = self.make(hal, |unused| &mut unused.cqn, Self::make_cq)?;
-        let srqn = self.make(
-            hal,
-            |unused| &mut unused.srqn,
-            |control, hal, at| control.make_srq(hal, at + PAGE_SIZE as u64, Numbers { pd, xrcd, cqn, srqn: 0 }),
-        )?;
-        Ok(Numbers { pd, xrcd, cqn, srqn })
-    }
-
-    /// The number of one of them. `make` is told where the memory begins.
-    fn make<H: PciFunction>(
-        &mut self,
-        hal: &H,
-        which: fn(&mut Unused) -> &mut Option<u32>,
-        make: impl FnOnce(&mut Self, &H, u64) -> Result<u32, Error>,
-    ) -> Result<u32, Error> {
-        let gone = Error::NotReady("the device is closed");
-        let unused = self.unused.as_mut().ok_or(gone)?;
-        let at = unused.memory.addr;
-        if let Some(number) = *which(unused) {
-            return Ok(number);
-        }
-        let number = make(self, hal, at)?;
-        *which(self.unused.as_mut().ok_or(gone)?) = Some(number);
-        Ok(number)
-    }
-
-    fn make_pd<H: PciFunction>(&mut self, hal: &H, _at: u64) -> Result<u32, Error> {
-        let mut out = [0; alloc_pd::OUT_LEN];
-        self.execute(hal, Opcode::ALLOC_PD, 0, &mut [0; alloc_pd::IN_LEN], &PageList::None, &mut out)?;
-        Ok(alloc_pd::out::PD.get(&out))
-    }
-
-    fn make_xrcd<H: PciFunction>(&mut self, hal: &H, _at: u64) -> Result<u32, Error> {
-        let mut out = [0; alloc_xrcd::OUT_LEN];
-        self.execute(hal, Opcode::ALLOC_XRCD, 0, &mut [0; alloc_xrcd::IN_LEN], &PageList::None, &mut out)?;
-        Ok(alloc_xrcd::out::XRCD.get(&out))
-    }
-
-    /// A CQ in the page at `at`. PRM: CREATE_CQ.
-    fn make_cq<H: PciFunction>(&mut self, hal: &H, at: u64) -> Result<u32, Error> {
-        const CQC: usize = create_cq::CQC;
         let gone = Error::NotReady("the device is closed");
         let uar = self.uar.as_ref().ok_or(gone)?.number;
         let eqn = self.eqs.get(1).and_then(|eq| eq.number).ok_or(gone)?;
-        let mut input = [0; create_cq::IN_LEN];
-        cqc::LOG_CQ_SIZE.at(CQC).set(&mut input, LOG_ENTRIES);
-        cqc::UAR_PAGE.at(CQC).set(&mut input, uar);
-        cqc::C_EQN.at(CQC).set(&mut input, eqn.into());
-        cqc::DBR_ADDR.at(CQC).set(&mut input, at + RECORD);
-        let mut out = [0; create_cq::OUT_LEN];
-        self.execute(hal, create_cq::OPCODE, 0, &mut input, &page(at), &mut out)?;
-        Ok(create_cq::out::CQN.get(&out))
-    }
-
-    /// An SRQ in the page at `at`. PRM: CREATE_XRC_SRQ.
-    fn make_srq<H: PciFunction>(&mut self, hal: &H, at: u64, numbers: Numbers) -> Result<u32, Error> {
-        const SRQC: usize = create_xrc_srq::XRC_SRQC;
-        let mut input = [0; create_xrc_srq::IN_LEN];
-        xrc_srqc::LOG_XRC_SRQ_SIZE.at(SRQC).set(&mut input, LOG_ENTRIES);
-        // 32 bytes: the link and one element.
-        xrc_srqc::LOG_RQ_STRIDE.at(SRQC).set(&mut input, 1);
-        xrc_srqc::XRCD.at(SRQC).set(&mut input, numbers.xrcd);
-        xrc_srqc::CQN.at(SRQC).set(&mut input, numbers.cqn);
-        xrc_srqc::USER_INDEX.at(SRQC).set(&mut input, xrc_srqc::USER_INDEX.max());
-        xrc_srqc::PD.at(SRQC).set(&mut input, numbers.pd);
-        xrc_srqc::DBR_ADDR.at(SRQC).set(&mut input, at + RECORD);
-        let mut out = [0; create_xrc_srq::OUT_LEN];
-        self.execute(hal, create_xrc_srq::OPCODE, 0, &mut input, &page(at), &mut out)?;
-        Ok(create_xrc_srq::out::XRC_SRQN.get(&out))
+        if self.unused.is_none() {
+            let memory = hal.dma_alloc(2 * PAGE_SIZE, PAGE_SIZE).map_err(platform)?;
+            self.unused = Some(Unused { memory, numbers: [0; OBJECTS.len()], made: 0 });
+        }
+        loop {
+            let Some(Unused { memory, numbers: [pd, xrcd, cqn, srqn], made }) = &self.unused else { return Err(gone) };
+            let numbers = Numbers { pd: *pd, xrcd: *xrcd, cqn: *cqn, srqn: *srqn };
+            let Some(&(opcode, _)) = OBJECTS.get(*made) else { return Ok(numbers) };
+            let mut input = [0; create_cq::IN_LEN];
+            let (mut len, mut pages, mut page) = (create_cq::IN_LEN, PageList::None, memory.addr);
+            match opcode {
+                Opcode::CREATE_CQ => cq(&mut input, page, uar, eqn),
+                Opcode::CREATE_XRC_SRQ => {
+                    page += PAGE_SIZE as u64;
+                    srq(&mut input, page, numbers);
+                }
+                _ => len = alloc_pd::IN_LEN,
+            }
+            if len == create_cq::IN_LEN {
+                pages = PageList::Contiguous { addr: page, count: 1, log_page: PAGE_SIZE.trailing_zeros() };
+            }
+            let mut out = [0; OUT_LEN];
+            self.execute(hal, opcode, 0, input.get_mut(..len).unwrap_or_default(), &pages, &mut out)?;
+            if let Some(unused) = &mut self.unused
+                && let Some(number) = unused.numbers.get_mut(unused.made)
+            {
+                *number = alloc_pd::out::PD.get(&out);
+                unused.made += 1;
+            }
+        }
     }
 }
 
-/// One page.
-fn page(addr: u64) -> PageList<'static> {
-    PageList::Contiguous { addr, count: 1, log_page: PAGE_SIZE.trailing_zeros() }
+/// A CQ in the page at `at`. PRM: CREATE_CQ.
+fn cq(input: &mut [u8; create_cq::IN_LEN], at: u64, uar: u32, eqn: u8) {
+    const CQC: usize = create_cq::CQC;
+    cqc::LOG_CQ_SIZE.at(CQC).set(input, LOG_ENTRIES);
+    cqc::UAR_PAGE.at(CQC).set(input, uar);
+    cqc::C_EQN.at(CQC).set(input, eqn.into());
+    cqc::DBR_ADDR.at(CQC).set(input, at + RECORD);
+}
+
+/// An SRQ in the page at `at`. PRM: CREATE_XRC_SRQ.
+fn srq(input: &mut [u8; create_xrc_srq::IN_LEN], at: u64, numbers: Numbers) {
+    const SRQC: usize = create_xrc_srq::XRC_SRQC;
+    xrc_srqc::LOG_XRC_SRQ_SIZE.at(SRQC).set(input, LOG_ENTRIES);
+    // 32 bytes: the link and one element.
+    xrc_srqc::LOG_RQ_STRIDE.at(SRQC).set(input, 1);
+    xrc_srqc::XRCD.at(SRQC).set(input, numbers.xrcd);
+    xrc_srqc::CQN.at(SRQC).set(input, numbers.cqn);
+    xrc_srqc::USER_INDEX.at(SRQC).set(input, xrc_srqc::USER_INDEX.max());
+    xrc_srqc::PD.at(SRQC).set(input, numbers.pd);
+    xrc_srqc::DBR_ADDR.at(SRQC).set(input, at + RECORD);
 }
