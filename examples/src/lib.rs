@@ -8,6 +8,7 @@ pub mod address;
 pub mod devinfo;
 pub mod endpoint;
 pub mod home;
+pub mod neighbours;
 pub mod options;
 pub mod pattern;
 pub mod report;

@@ -1,9 +1,10 @@
 # Guest 1 has the kernel's mlx5_ib and the ibv_ ping-pongs of rdma-core, guest 2 its card on vfio-pci and ours.
-# On RoCE both have the link-local address of their MAC. Ours takes the other's MAC from it; the kernel asks its neighbour
-# table, where the answer stands already, since nobody at our end answers such questions.
+# On RoCE both have the link-local address of their MAC, and 10.0.0.1 (the kernel's) and 10.0.0.2 (ours). Ours takes the
+# other's MAC from the one or is told it; the kernel asks for ours over the link, and ours answers (ARP, neighbour
+# discovery): nothing stands in the kernel's neighbour table.
 . ./vfio_lib.sh
 
-export gid=
+export gid= ipv4=
 if [ "$GUEST" = 1 ]; then
   modprobe -a mlx5_ib ib_uverbs
   DEVICE=mlx5_0
@@ -11,14 +12,17 @@ if [ "$GUEST" = 1 ]; then
   for netdev in /sys/class/infiniband/mlx5_0/device/net/*; do
     # The port's table has RoCE v1 at 0 and RoCE v2 at 1.
     [ -e "$netdev" ] || continue
-    gid='-g 1'
+    # The IPv4 address comes behind: v1 at 2, v2 at 3.
+    gid='-g 1' ipv4='-g 3'
     ip link set "${netdev##*/}" up
-    ip neighbour replace fe80::c9ff:fe00:1 lladdr 02:00:c9:00:00:01 dev "${netdev##*/}" nud permanent
+    ip address add 10.0.0.1/24 dev "${netdev##*/}"
+    export NETDEV=${netdev##*/}
   done
-  alone ready 'until ibv_devinfo -v | grep -q "PORT_ACTIVE" && [ -z "$gid" ] || ibv_devinfo -v | grep -q "GID\[  1\].*fe80:.*RoCE v2"; do sleep 0.1; done'
+  alone ready 'until ibv_devinfo -v | grep -q "PORT_ACTIVE" && [ -z "$gid" ] || ibv_devinfo -v | grep -q "GID\[  3\].*10.0.0.1.*RoCE v2"; do sleep 0.1; done'
 else
   DEVICE=$(card)
   ours=./
+  ipv4='--ip 10.0.0.2 --dmac 02:00:c9:00:00:00 -g 1'
   alone ready "bind $DEVICE"
 fi
 

@@ -6,6 +6,7 @@ use crate::{
     address::Address,
     options::{Options, Program},
 };
+use bareverbs::Error;
 use std::{
     fmt,
     io::{self, Read, Write},
@@ -34,7 +35,15 @@ pub(crate) enum Failure {
     Broken(&'static str, io::Error),
     /// What came is no address.
     NotAnAddress(String),
+    /// What this end does while it waits failed.
+    Meanwhile(Error),
 }
+
+/// What an end does while it waits for the other one, again and again.
+pub(crate) type Meanwhile<'a> = &'a mut dyn FnMut() -> Result<(), Error>;
+
+/// How often it does that.
+const OFTEN: Duration = Duration::from_millis(1);
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -49,6 +58,7 @@ impl fmt::Display for Failure {
                 f,
                 "the other end sent {line:?}, an address (lid:qpn:psn:gid) was expected: is it the same ping-pong?"
             ),
+            Self::Meanwhile(e) => write!(f, "answering for this end's addresses: {e}"),
         }
     }
 }
@@ -92,13 +102,11 @@ impl Exchange {
     }
 
     /// Receives the other end's addresses.
-    pub(crate) fn receive(&mut self) -> Result<Vec<Address>, Failure> {
+    pub(crate) fn receive(&mut self, meanwhile: Meanwhile<'_>) -> Result<Vec<Address>, Failure> {
         let mut line = [0; LINE];
         (0..self.lines)
             .map(|_| {
-                self.stream
-                    .read_exact(&mut line)
-                    .map_err(|e| Failure::Broken("before the other end's address came", e))?;
+                self.read(&mut line, "before the other end's address came", meanwhile)?;
                 let text = String::from_utf8_lossy(&line);
                 text.parse().map_err(|_| Failure::NotAnAddress(text.into_owned()))
             })
@@ -111,9 +119,25 @@ impl Exchange {
     }
 
     /// Waits for the client's last word.
-    pub(crate) fn await_done(&mut self) -> Result<(), Failure> {
-        let mut said = [0; DONE.len()];
-        self.stream.read_exact(&mut said).map_err(|e| Failure::Broken("before the client's \"done\"", e))
+    pub(crate) fn await_done(&mut self, meanwhile: Meanwhile<'_>) -> Result<(), Failure> {
+        self.read(&mut [0; DONE.len()], "before the client's \"done\"", meanwhile)
+    }
+
+    fn read(&mut self, mut bytes: &mut [u8], when: &'static str, meanwhile: Meanwhile<'_>) -> Result<(), Failure> {
+        let broken = |e| Failure::Broken(when, e);
+        self.stream.set_read_timeout(Some(OFTEN)).map_err(broken)?;
+        while !bytes.is_empty() {
+            match self.stream.read(bytes) {
+                Ok(0) => return Err(broken(io::ErrorKind::UnexpectedEof.into())),
+                Ok(n) => bytes = &mut bytes[n..],
+                Err(e) if matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {
+                    meanwhile().map_err(Failure::Meanwhile)?;
+                }
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(broken(e)),
+            }
+        }
+        Ok(())
     }
 
     /// Waits until the other end has finished too, so that it still gets its last acknowledgement. The ibv_ tools close
@@ -154,9 +178,9 @@ mod tests {
         let port = free_port();
         let server = thread::spawn(move || {
             let mut exchange = Exchange::accept(&options(Program::RcPingpong, port)).unwrap();
-            let remote = exchange.receive().unwrap();
+            let remote = exchange.receive(&mut || Ok(())).unwrap();
             exchange.send(&[address(2)]).unwrap();
-            exchange.await_done().unwrap();
+            exchange.await_done(&mut || Ok(())).unwrap();
             exchange.finish();
             remote
         });
@@ -192,7 +216,7 @@ mod tests {
         let mut exchange = Exchange::connect(&options(Program::SrqPingpong, port), "127.0.0.1").unwrap();
         let own: Vec<_> = (1..17).map(address).collect();
         exchange.send(&own).unwrap();
-        let remote = exchange.receive().unwrap();
+        let remote = exchange.receive(&mut || Ok(())).unwrap();
         assert_eq!((remote.len(), &remote[..16], remote[16]), (256, &own[..], Address::default()));
         exchange.say_done().unwrap();
         exchange.finish();
@@ -205,7 +229,7 @@ mod tests {
         let port = listener.local_addr().unwrap().port();
         let server = thread::spawn(move || listener.accept().unwrap().0.write_all(&[b'x'; 52]).unwrap());
         let mut exchange = Exchange::connect(&options(Program::RcPingpong, port), "127.0.0.1").unwrap();
-        let error = exchange.receive().unwrap_err().to_string();
+        let error = exchange.receive(&mut || Ok(())).unwrap_err().to_string();
         assert!(error.contains("xxxx") && error.contains("lid:qpn:psn:gid"), "{error}");
         server.join().unwrap();
     }

@@ -10,10 +10,11 @@ use crate::{
     address::Address,
     devinfo,
     endpoint::{Endpoint, Progress},
+    neighbours::{MEMORY, Neighbours},
     options::{Options, Program},
     report,
 };
-use bareverbs::{Destroy, Device};
+use bareverbs::{Destroy, Device, QpType, RawMemory};
 use bareverbs_hal::PciAddress;
 use bareverbs_mlx5::{Config, Local, Mlx5};
 use bareverbs_vfio::Vfio;
@@ -43,9 +44,21 @@ pub(crate) fn run(o: &Options<'_>, bdf: &str) -> Result<(), Failed> {
     device.destroy().map_err(|refused| format!("{address}: closing: {}", refused.error).into())
 }
 
+/// What answers for the addresses of an Ethernet port, where nobody else does: the kernel does not have the card.
+fn neighbours<D: Device>(device: &D, pd: &D::Pd, o: &Options<'_>) -> Result<Option<Neighbours<D, RawMemory>>, Failed> {
+    if !device.attributes().has(QpType::RawPacket) {
+        return Ok(None);
+    }
+    let memory = buffer(MEMORY).ok_or("no memory for frames")?;
+    Ok(Some(Neighbours::new(device, pd, o.ib_port, memory)?))
+}
+
 /// One end: the server, or the client if the options name a host.
 fn ping_pong<D: Device>(o: &Options<'_>, device: D) -> Result<(), Failed> {
     port::prepare(&device, o)?;
+    let pd = device.alloc_pd()?;
+    let mut neighbours = neighbours(&device, &pd, o)?;
+    let mut answer = || neighbours.as_mut().map_or(Ok(()), |n| n.answer().map(|_| ()));
     let mut end = Endpoint::new(device, o, u8::from(o.host.is_some()), o.seed.unwrap_or(SEED), buffer)?;
     let local: Vec<Address> = end.addresses().collect();
     if !o.json {
@@ -55,17 +68,17 @@ fn ping_pong<D: Device>(o: &Options<'_>, device: D) -> Result<(), Failed> {
         Some(host) => {
             let mut exchange = Exchange::connect(o, host)?;
             exchange.send(&local)?;
-            let remote = exchange.receive()?;
+            let remote = exchange.receive(&mut answer)?;
             exchange.say_done()?;
             end.connect(o, &remote)?;
             (exchange, remote)
         }
         None => {
             let mut exchange = Exchange::accept(o)?;
-            let remote = exchange.receive()?;
+            let remote = exchange.receive(&mut answer)?;
             end.connect(o, &remote)?;
             exchange.send(&local)?;
-            exchange.await_done()?;
+            exchange.await_done(&mut answer)?;
             (exchange, remote)
         }
     };
@@ -73,7 +86,9 @@ fn ping_pong<D: Device>(o: &Options<'_>, device: D) -> Result<(), Failed> {
         remote.iter().take(local.len()).try_for_each(|a| report::remote(&mut Stdout, a))?;
     }
     end.start()?;
-    while end.step()? != Progress::Done {}
+    while end.step()? != Progress::Done {
+        answer()?;
+    }
     let outcome = end.outcome();
     exchange.finish();
     end.close()?;

@@ -37,9 +37,9 @@ pub fn pair_roce(bench: &Bench) -> Result<Tally> {
     linux_cases::run(bench, "vfio_pair.sh", Options { guests: 2, link: Link::Roce, ..options(bench)? })
 }
 
-/// Over RoCE against the kernel's driver and rdma-core.
+/// Over RoCE against the kernel's driver and rdma-core, whose neighbour table has to ask us.
 pub fn kernel_roce(bench: &Bench) -> Result<Tally> {
-    linux_cases::run(bench, "vfio_kernel.sh", Options { guests: 2, link: Link::Roce, ..options(bench)? })
+    linux_cases::run(bench, "vfio_kernel_roce.sh", Options { guests: 2, link: Link::Roce, ..options(bench)? })
 }
 
 /// Guests with an IOMMU, no module loaded, and our programs.
