@@ -18,7 +18,9 @@ if [ "$GUEST" = 1 ]; then
     ip address add 10.0.0.1/24 dev "${netdev##*/}"
     export NETDEV=${netdev##*/}
   done
-  alone ready 'until ibv_devinfo -v | grep -q "PORT_ACTIVE" && [ -z "$gid" ] || ibv_devinfo -v | grep -q "GID\[  3\].*10.0.0.1.*RoCE v2"; do sleep 0.1; done'
+  # An address that is still looked for on the link (RFC 4862, 5.4) asks for no neighbour.
+  alone ready 'until [ -z "$NETDEV" ] || [ -z "$(ip -6 address show dev $NETDEV tentative)" ]; do sleep 0.1; done
+  until ibv_devinfo -v | grep -q "PORT_ACTIVE" && [ -z "$gid" ] || ibv_devinfo -v | grep -q "GID\[  3\].*10.0.0.1.*RoCE v2"; do sleep 0.1; done'
 else
   DEVICE=$(card)
   ours=./
