@@ -13,9 +13,11 @@ use core::{ops::Range, time::Duration};
 pub type Mr<D> = <D as Device>::Mr<RawMemory>;
 
 /// How long something that must come may take.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(60);
 /// How long nothing must come.
 const SILENCE: Duration = Duration::from_millis(20);
+/// How often each device answers meanwhile.
+const TURNS: u32 = 4;
 /// Bytes of a datagram's receive before the data.
 pub const GRH: usize = 40;
 
@@ -228,17 +230,20 @@ impl<D: Device> Lab<D> {
         }
     }
 
-    /// Lets everything happen that is under way.
+    /// Lets everything happen that is under way. Where a busy host keeps a device from running, time alone is not
+    /// enough: each has answered commands since, too.
     pub fn settle(&self) {
-        self.settle_for(SILENCE);
-    }
-
-    /// Lets happen what happens in that time.
-    pub fn settle_for(&self, time: Duration) {
-        let until = self.devices[0].now() + time;
-        while self.devices[0].now() < until {
-            self.devices[0].relax();
-            self.devices[1].relax();
+        let until = self.devices[0].now() + SILENCE;
+        let mut turns = 0;
+        while self.devices[0].now() < until || turns < TURNS {
+            for device in &self.devices {
+                device.relax();
+                if turns < TURNS {
+                    // A device that failed answers with an error at once, which the case will see.
+                    let _ = device.query_port(connect::PORT);
+                }
+            }
+            turns += 1;
         }
     }
 
