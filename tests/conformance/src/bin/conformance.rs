@@ -150,7 +150,7 @@ fn run_all(args: &Args) -> Result<Vec<Column>> {
 /// Runs the suite on a home; a case that panics has failed.
 fn run<D: Device>(name: &str, args: &Args, mut one: impl FnMut(&Case<D>) -> Verdict) -> Column {
     let cases: Vec<_> = suite::table::<D>().into_iter().flat_map(|(_, cases)| cases).collect();
-    let bar = ProgressBar::new(cases.len() as u64);
+    let bar = if args.verbose { ProgressBar::hidden() } else { ProgressBar::new(cases.len() as u64) };
     let mut column = Column { name: name.to_owned(), cells: Vec::new() };
     for case in cases.iter().filter(|case| case.name.contains(&args.wanted)) {
         bar.inc(1);
@@ -163,7 +163,7 @@ fn run<D: Device>(name: &str, args: &Args, mut one: impl FnMut(&Case<D>) -> Verd
             let mut lines = String::new();
             // Writing to a String does not fail.
             let _ = suite::tell(&mut lines, case, &verdict);
-            bar.suspend(|| print!("{lines}"));
+            print!("{lines}");
         }
         column.cells.push((case.name.to_owned(), verdict.into()));
     }

@@ -16,8 +16,8 @@ pub type Mr<D> = <D as Device>::Mr<RawMemory>;
 const PATIENCE: Duration = Duration::from_secs(60);
 /// How long nothing must come.
 const SILENCE: Duration = Duration::from_millis(20);
-/// How often each device answers meanwhile.
-const TURNS: u32 = 4;
+/// No turn of ours takes longer unless somebody else had it.
+const TURN: Duration = Duration::from_millis(1);
 /// Bytes of a datagram's receive before the data.
 pub const GRH: usize = 40;
 
@@ -230,20 +230,16 @@ impl<D: Device> Lab<D> {
         }
     }
 
-    /// Lets everything happen that is under way. Where a busy host keeps a device from running, time alone is not
-    /// enough: each has answered commands since, too.
+    /// Lets everything happen that is under way. Time that a busy host took from us does not count: it took it from the
+    /// devices, too.
     pub fn settle(&self) {
-        let until = self.devices[0].now() + SILENCE;
-        let mut turns = 0;
-        while self.devices[0].now() < until || turns < TURNS {
-            for device in &self.devices {
-                device.relax();
-                if turns < TURNS {
-                    // A device that failed answers with an error at once, which the case will see.
-                    let _ = device.query_port(connect::PORT);
-                }
-            }
-            turns += 1;
+        let (mut left, mut last) = (SILENCE, self.devices[0].now());
+        while left > Duration::ZERO {
+            self.devices[0].relax();
+            self.devices[1].relax();
+            let now = self.devices[0].now();
+            left = left.saturating_sub((now - last).min(TURN));
+            last = now;
         }
     }
 

@@ -236,7 +236,7 @@ pub fn tell<D: Device>(out: &mut impl fmt::Write, case: &Case<D>, verdict: &Verd
     if let Some(words) = case.provokes {
         writeln!(out, "provoked: {words}")?;
     }
-    writeln!(out, "case {}: {verdict}", case.name)
+    writeln!(out, "suite {}: {verdict}", case.name)
 }
 
 /// Runs one case.

@@ -71,11 +71,11 @@ impl From<Verdict> for Cell {
 }
 
 impl Column {
-    /// Reads the lines `case NAME: VERDICT` of another home: each case of the suite exactly once.
+    /// Reads the lines `suite NAME: VERDICT` of another home: each case of the suite exactly once.
     pub fn read(name: &str, text: &str) -> Result<Self> {
         let mut cells = Vec::new();
         for line in text.lines() {
-            let Some((case, ended)) = line.strip_prefix("case ").and_then(|rest| rest.split_once(": ")) else {
+            let Some((case, ended)) = line.strip_prefix("suite ").and_then(|rest| rest.split_once(": ")) else {
                 continue;
             };
             let cell = Cell::read(ended).with_context(|| format!("{line}: no verdict"))?;
