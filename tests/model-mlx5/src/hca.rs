@@ -321,8 +321,8 @@ impl DeviceModel for Hca {
         if !self.alive() {
             return health;
         }
-        let times = [health, cmd::next_deadline(self), cq::next_deadline(self), transport::next_deadline(self)];
-        times.into_iter().flatten().min()
+        let parts = [cmd::next_deadline, cq::next_deadline, ethernet::next_deadline, transport::next_deadline];
+        parts.iter().filter_map(|part| part(self)).chain(health).min()
     }
 
     fn bus_master(&mut self, _bus: &mut dyn Bus, on: bool) {

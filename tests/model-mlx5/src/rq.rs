@@ -111,7 +111,7 @@ fn find(hca: &mut Hca, rqn: u32) -> Outcome<&mut Rq> {
 }
 
 /// MODIFY_RQ: the state, VLAN stripping, the counter set.
-pub fn modify_rq(hca: &mut Hca, _bus: &mut dyn Bus, call: &mut Call) -> Outcome {
+pub fn modify_rq(hca: &mut Hca, bus: &mut dyn Bus, call: &mut Call) -> Outcome {
     let (selected, ctx) = (modify::BITMASK.get(call.input), &call.input[modify::RQC..modify::RQC + rqc::SIZE]);
     let known = selected & !(select::VSD | select::COUNTER_SET_ID) == 0;
     require(known, Status::BadParameter, 0x1406, format_args!("bitmask {selected:#x}"))?;
@@ -131,7 +131,7 @@ pub fn modify_rq(hca: &mut Hca, _bus: &mut dyn Bus, call: &mut Call) -> Outcome 
     match new {
         WqState::Reset => rq.wq.consumer = 0,
         WqState::Ready => {}
-        WqState::Error => ethernet::rq_failed(hca, rqn),
+        WqState::Error => ethernet::rq_failed(hca, bus, rqn),
     }
     Ok(())
 }

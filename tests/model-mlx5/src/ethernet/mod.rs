@@ -9,7 +9,10 @@ mod segment;
 mod send;
 mod steering;
 
-use std::collections::{BTreeSet, VecDeque};
+use std::{
+    collections::{BTreeSet, VecDeque},
+    time::Duration,
+};
 
 use bareverbs_harness::model::{Bus, Frame, LinkKind, Step};
 use bareverbs_mlx5_prm::{
@@ -25,7 +28,8 @@ use crate::{
     hca::Hca,
     port::ROCE_UDP_PORT,
     refusal::{Outcome, Refused},
-    registers, transport,
+    registers,
+    transport::{self, POLL},
 };
 
 /// What is kept for the whole port.
@@ -37,6 +41,8 @@ pub struct Ethernet {
     ready: VecDeque<u32>,
     /// Receive queues in error.
     failed: BTreeSet<u32>,
+    /// When they are looked at next although nothing happens, and the pause before it.
+    poll: Option<(Duration, Duration)>,
     /// Frames and send queues take turns.
     turn: bool,
     /// Frames that were dropped, by reason.
@@ -122,8 +128,30 @@ pub fn schedule(hca: &mut Hca, sqn: u32) {
 }
 
 /// A receive queue is in error: what is posted there has to be flushed.
-pub fn rq_failed(hca: &mut Hca, rqn: u32) {
+pub fn rq_failed(hca: &mut Hca, bus: &mut dyn Bus, rqn: u32) {
     hca.ethernet.failed.insert(rqn);
+    hca.ethernet.poll = Some((bus.now() + POLL.0, POLL.0));
+}
+
+/// When [`step`] has something to do though nothing happens from outside.
+pub fn next_deadline(hca: &Hca) -> Option<Duration> {
+    hca.ethernet.poll.map(|(at, _)| at)
+}
+
+/// Looks for receive WQEs that were posted to queues in error: their doorbell record is all that tells, as with QPs.
+fn poll_failed(hca: &mut Hca, bus: &mut dyn Bus) -> bool {
+    if hca.ethernet.failed.is_empty() {
+        hca.ethernet.poll = None;
+        return false;
+    }
+    let now = bus.now();
+    if let Some((at, pause)) = hca.ethernet.poll
+        && at <= now
+    {
+        let next = pause * 2;
+        hca.ethernet.poll = (next <= POLL.1).then_some((now + next, next));
+    }
+    receive::flush(hca, bus)
 }
 
 /// Does one unit of work.
@@ -142,7 +170,7 @@ pub fn step(hca: &mut Hca, bus: &mut dyn Bus) -> Step {
             return Step::Worked;
         }
     }
-    if receive::flush(hca, bus) { Step::Worked } else { Step::Idle }
+    if poll_failed(hca, bus) { Step::Worked } else { Step::Idle }
 }
 
 /// Lets the send queue whose turn it is execute one WQE.

@@ -221,7 +221,7 @@ fn stop(hca: &mut Hca, bus: &mut dyn Bus, rqn: u32, counter: u16, syndrome: Synd
     let Some(rq) = hca.rqs.get_mut(&rqn) else { return };
     rq.state = WqState::Error;
     let (cqn, user_index) = (rq.cqn, rq.user_index);
-    rq_failed(hca, rqn);
+    rq_failed(hca, bus, rqn);
     let cqe = failed(cqe::opcode::RESP_ERR, syndrome, user_index, rqn, counter);
     push(hca, bus, rqn, cqn, &cqe);
 }

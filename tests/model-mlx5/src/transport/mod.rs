@@ -64,7 +64,7 @@ use crate::{
 };
 
 /// First and longest pause between two looks at the receive doorbell records of QPs in error.
-const POLL: (Duration, Duration) = (Duration::from_micros(50), Duration::from_secs(2));
+pub const POLL: (Duration, Duration) = (Duration::from_micros(50), Duration::from_secs(2));
 
 /// WQEs that BlueFlame brought and that are remembered at a time.
 const BROUGHT: usize = 64;
