@@ -230,10 +230,15 @@ impl<D: Device> Lab<D> {
         }
     }
 
-    /// Lets everything happen that is under way. Time that a busy host took from us does not count: it took it from the
-    /// devices, too.
+    /// Lets everything happen that is under way.
     pub fn settle(&self) {
-        let (mut left, mut last) = (SILENCE, self.devices[0].now());
+        self.settle_for(SILENCE);
+    }
+
+    /// Lets happen what happens in that time. What a busy host took from us does not count: it took it from the devices,
+    /// too.
+    pub fn settle_for(&self, time: Duration) {
+        let (mut left, mut last) = (time, self.devices[0].now());
         while left > Duration::ZERO {
             self.devices[0].relax();
             self.devices[1].relax();
