@@ -365,6 +365,8 @@ pub enum PostError {
     },
     /// The QP receives from an SRQ; post there.
     UsesSrq,
+    /// The SRQ failed (IBV_EVENT_SRQ_ERR); destroy it.
+    SrqError,
     /// A window or region for fast registration of another device.
     Foreign(Object),
     /// The request takes the places of more requests than the whole queue has.
@@ -397,6 +399,7 @@ impl fmt::Display for PostError {
             Self::QueueTooSmall { needs } => write!(f, "the queue has fewer than {needs} places"),
             Self::NoSuchRange => f.write_str("no bytes, or more than there are addresses for"),
             Self::UsesSrq => f.write_str("the QP receives from an SRQ"),
+            Self::SrqError => f.write_str("the SRQ failed"),
             Self::DeviceFatal => f.write_str("the device failed"),
         }
     }

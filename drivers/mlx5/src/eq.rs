@@ -189,7 +189,6 @@ pub(crate) fn note(e: &Eqe, watches: &Watches) {
             (watches.qps.get(eqe::qp::NUMBER.get(data)), Watch::QP_ERROR)
         }
         event::SRQ_CATASTROPHIC => (watches.srqs.get(eqe::qp::NUMBER.get(data)), Watch::SRQ_ERROR),
-        event::SRQ_RQ_LIMIT => (watches.srqs.get(eqe::qp::NUMBER.get(data)), Watch::SRQ_LIMIT),
         _ => return,
     };
     // SAFETY: objects leave the table before they go; null is none.

@@ -334,9 +334,15 @@ impl<H: PciFunction, P: Policy> SrqObject<H, P> {
         self.srqn.load(Ordering::Relaxed)
     }
 
+    /// An error, once the SRQ or the device failed.
     #[inline(always)]
     fn check(&self) -> Result<(), PostError> {
-        if self.watch.flags() & Watch::DEVICE_FATAL != 0 { Err(PostError::DeviceFatal) } else { Ok(()) }
+        if self.watch.flags() & (Watch::SRQ_ERROR | Watch::DEVICE_FATAL) != 0 { Err(self.failed()) } else { Ok(()) }
+    }
+
+    #[cold]
+    fn failed(&self) -> PostError {
+        if self.watch.flags() & Watch::DEVICE_FATAL != 0 { PostError::DeviceFatal } else { PostError::SrqError }
     }
 }
 
@@ -396,7 +402,6 @@ impl<H: PciFunction, P: Policy> SharedReceiveQueue for Srq<H, P> {
         if limit > max {
             return Err(Error::OutOfRange { what: Argument::SrqLimit, wanted: limit.into(), max: max.into() });
         }
-        self.0.watch.clear(Watch::SRQ_LIMIT);
         if self.0.xrc.is_some() {
             return self.0.arm(limit);
         }

@@ -27,8 +27,6 @@ impl Watch {
     pub(crate) const QP_ERROR: u32 = 1 << 2;
     /// The SRQ failed.
     pub(crate) const SRQ_ERROR: u32 = 1 << 3;
-    /// The SRQ's limit was reached; it is not armed any more.
-    pub(crate) const SRQ_LIMIT: u32 = 1 << 4;
     /// The CQ's completion event came; it is not armed any more.
     pub(crate) const CQ_EVENT: u32 = 1 << 5;
 
@@ -43,7 +41,7 @@ impl Watch {
         self.flags.fetch_or(flags, Ordering::Relaxed);
     }
 
-    /// Takes flags back (an SRQ's limit is armed again, a QP was reset).
+    /// Takes flags back (a QP was reset, a CQ is armed again).
     pub(crate) fn clear(&self, flags: u32) {
         self.flags.fetch_and(!flags, Ordering::Relaxed);
     }

@@ -31,7 +31,8 @@ fn every_event_of_the_manual_page() {
         while device.service().unwrap().is_some() {}
         let (mut cq, bystander) = (a.cq(7), a.cq(7));
         let init = SrqAttr { max_wr: 7, max_sge: 1, limit: 0 };
-        let srq = device.create_srq(&a.pd, &init).unwrap();
+        let mut srq = device.create_srq(&a.pd, &init).unwrap();
+        let mut sound = device.create_srq(&a.pd, &init).unwrap();
         let (cqn, srqn) = (cq.cqn(), srq.srqn());
         let qp = || {
             let mut qp = a.qp(QpType::Rc, &bystander, &bystander, None, CAP);
@@ -58,8 +59,16 @@ fn every_event_of_the_manual_page() {
         // Of SRQs and CQs.
         a.model.raise(Raised::SrqLimit(srqn.get()));
         assert_eq!(next(device), Event::SrqLimit(srqn));
+        let receive = RecvWr::new(1, &[]);
+        srq.post([receive]).unwrap();
         a.model.raise(Raised::SrqFatal(srqn.get()));
+        srq.post([receive]).unwrap();
         assert_eq!(next(device), Event::SrqError(srqn));
+        let refused = Err(PostListError { index: 0, error: PostError::SrqError });
+        assert_eq!((srq.post([receive]), srq.post([receive; 2])), (refused, refused));
+        assert_eq!(srq.push(&receive), Err(PostError::SrqError));
+        sound.post([receive; 2]).unwrap();
+        drop(sound);
         a.model.raise(Raised::CqError(cqn.get(), 2));
         assert_eq!(next(device), Event::CqError(cqn));
         assert_eq!(cq.poll(&mut [Completion::default()]), Err(PollError::CqError));

@@ -15,4 +15,5 @@ pub mod hal;
 pub mod meter;
 pub mod record;
 pub mod rig;
+pub mod scale;
 pub mod verbs;

@@ -207,6 +207,11 @@ fn to_rts<Q: QueuePair>(qp: &mut Q, kind: QpType) -> Result<(), Error> {
 }
 
 impl<P: Policy> QpRig<P> {
+    /// DMA memory of its rings.
+    pub fn dma_bytes(&self) -> usize {
+        self.memory.len
+    }
+
     /// Bytes of the send ring, from a block (which counts on) on, across its end.
     pub fn send_bytes<const LEN: usize>(&self, block: u32) -> [u8; LEN] {
         let ring = self.blocks as usize * BLOCK;
