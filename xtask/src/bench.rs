@@ -10,6 +10,7 @@ use std::process::{Command, ExitCode};
 mod chart;
 pub mod instructions;
 mod peer;
+mod scale;
 mod table;
 pub mod times;
 
@@ -24,6 +25,9 @@ pub struct Args {
     /// Write a chart
     #[arg(long)]
     svg: Option<PathBuf>,
+    /// Many QPs on one CQ, small and large CQs and SRQs instead
+    #[arg(long)]
+    scale: bool,
     /// Rounds a case
     #[arg(long, default_value_t = 1000)]
     rounds: usize,
@@ -48,6 +52,12 @@ pub fn main(args: &Args) -> Result<ExitCode> {
     let workspace = Workspace::read()?;
     let bar = Shell::spinner();
     let shell = Shell::new(workspace.target.join("xtask/log/bench.log"), bar.clone())?;
+    if args.scale {
+        let table = scale::table(&workspace, &shell, args.rounds, args.cpu)?;
+        bar.finish_and_clear();
+        print!("{table}");
+        return Ok(ExitCode::SUCCESS);
+    }
     let bench = times::Ours::build(&workspace, &shell)?;
     let run = times::Run { rounds: args.rounds, cpu: args.cpu, filter: args.filter.clone().unwrap_or_default() };
     let comparison = match &args.peer {
