@@ -19,7 +19,7 @@ const CEILINGS: &[(&str, f64)] = &[
     ("post_recv/1", 58.0),
     ("post_recv/8", 34.0),
     ("post_recv/32", 28.0),
-    ("post_srq_recv/1", 65.0),
+    ("post_srq_recv/1", 66.0),
     ("post_srq_recv/8", 44.0),
     ("post_srq_recv/32", 37.0),
     ("poll_req/1", 141.0),
