@@ -58,7 +58,11 @@ impl Queue {
         let Some(place) = place else { return };
         assert_eq!(place.slot, self.expected, "the device goes where the last link pointed");
         assert!(!self.ids.contains_key(&place.slot) && !self.ids.contains_key(&place.next));
-        self.poster.take(place, self.next_id);
+        // As a batch does: on a copy, which the poster catches up with.
+        let mut copy = self.poster;
+        copy.take(place, self.next_id);
+        self.poster.catch_up(copy);
+        assert_eq!(u64::from(self.poster.posted()), self.next_id, "requests posted");
         self.ids.insert(place.slot, self.next_id);
         self.waiting.push_back(place.slot);
         (self.expected, self.next_id) = (place.next, self.next_id + 1);
