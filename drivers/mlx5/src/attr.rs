@@ -1,6 +1,6 @@
 //! What the user is told that the device can do (ibv_query_device).
 
-use crate::{bringup::power, hca::Caps, umr};
+use crate::{bringup::power, hca::Caps, sq::umr};
 use bareverbs::{DeviceAttr, LinkLayer, QpType};
 use bareverbs_mlx5_prm::{context::cmd_hca_cap as cap, field::Field, wqe};
 

@@ -47,7 +47,6 @@ mod steering;
 mod table;
 mod target;
 mod uar;
-mod umr;
 mod users;
 mod vport;
 mod watch;

@@ -8,7 +8,7 @@ use crate::{
     device::Mlx5,
     pd::Pd,
     policy::{Lock, Policy},
-    umr,
+    sq::umr,
 };
 use bareverbs::{Argument, Error, Lkey, MemoryWindow, Object, Rkey, Sge, WindowKind};
 use bareverbs_hal::PciFunction;

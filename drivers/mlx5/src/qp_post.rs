@@ -5,8 +5,7 @@ use crate::{
     policy::Policy,
     qp::{Qp, QpObject},
     rq::RecvRing,
-    sq::SendRing,
-    umr,
+    sq::{SendRing, umr},
 };
 use bareverbs::{
     Access, Bind, Error, FastInit, FlowSpec, Gid, Lid, Object, PostError, PostListError, QpAttr, QpCap, QpState,

@@ -21,6 +21,8 @@ use core::{
 
 #[path = "sq_frame.rs"]
 mod frame;
+#[path = "umr.rs"]
+pub(crate) mod umr;
 
 /// Blocks that a BlueFlame buffer takes.
 const BURST_BLOCKS: usize = BLUEFLAME_BUFFER_SIZE / BB;
@@ -440,57 +442,6 @@ impl SendRing {
         self.short = self.short_else;
         let [all, small] = [ctrl::FENCE_MASK, ctrl::FENCE_INITIATOR_SMALL].map(|fence| u32::from(fence).to_be());
         if flags & all == 0 { flags | small } else { flags }
-    }
-
-    /// Operations that there are, see [`ops`].
-    pub(crate) fn operations(&self) -> u8 {
-        self.ops
-    }
-
-    /// The QP's number.
-    pub(crate) fn qpn(&self) -> u32 {
-        (self.qpn >> 8) as u32
-    }
-
-    /// Places of common requests that one of so many segments takes.
-    fn places(&self, segments: u32) -> u32 {
-        let blocks = (self.end.as_ptr() as usize - self.start.as_ptr() as usize) / BB;
-        // At least what the longest common request takes; of these, `limit` fit the ring.
-        let one = (blocks as u32).checked_div(self.limit).unwrap_or(1).max(1);
-        wqe::blocks(segments).div_ceil(one)
-    }
-
-    /// Begins a request of so many segments, which may be more than those of a common one: the place behind its control
-    /// segment.
-    pub(crate) fn begin_long(&mut self, queue: &SendQueue, segments: u32) -> Result<Cursor, PostError> {
-        let needs = self.places(segments);
-        if needs > self.limit {
-            return Err(PostError::QueueTooSmall { needs });
-        }
-        if !self.poster.has_room_for(queue, self.open, needs) {
-            return Err(PostError::QueueFull);
-        }
-        // SAFETY: a basic block has four segments; the cursor stays in the ring.
-        Ok(unsafe { Cursor::new(self.block(self.poster.place()).add(DS), self.start, self.end) })
-    }
-
-    /// Ends it: its control segment, of opcode and `general_id`, makes it one. `note` is for its completion.
-    pub(crate) fn end_long(
-        &mut self,
-        (opcode, general_id): (u8, u32),
-        segments: u32,
-        flags: SendFlags,
-        wr_id: u64,
-        note: u32,
-    ) {
-        let flags = self.fenced(flags);
-        let at = self.block(self.poster.place());
-        let head = u64::from(opcode) << 32 | self.qpn | u64::from(segments);
-        // SAFETY: the first segment of a free block.
-        self.doorbell = unsafe { wqe::control(at, self.poster.block(), head, flags, general_id) };
-        self.poster.push_noted(wr_id, wqe::blocks(segments), self.places(segments), note);
-        self.waiting += 1;
-        (self.fence_next, self.short) = (true, Short::default());
     }
 
     /// Completion mode, fence and solicited event of a request.

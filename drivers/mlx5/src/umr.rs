@@ -1,18 +1,18 @@
 //! Requests that change memory keys: binds, fast registrations, local invalidations. PRM: "UMR WQE". What each changes is
 //! what libmlx5 and Linux change (rdma-core: `set_bind_wr`; mlx5_ib: `set_reg_wr`).
 
+use super::{SendRing, Short, ops};
 use crate::{
     mw::{FastRegion, Key, Kind, Window},
     policy::Policy,
-    sq::{SendRing, ops},
-    wqe::Cursor,
+    wqe::{self, Cursor},
 };
 use bareverbs::{Access, Bind, FastInit, Object, PostError, Rkey, SendFlags, WcOpcode, WindowKind, wq::SendQueue};
 use bareverbs_hal::PciFunction;
 use bareverbs_mlx5_prm::{
     context::mkc,
     field::Field,
-    wqe::{DS, MAX_DS, UmrCtrlSeg, mkey_mask, opcode, umr},
+    wqe::{BB, DS, MAX_DS, UmrCtrlSeg, mkey_mask, opcode, umr},
 };
 use zerocopy::IntoBytes;
 
@@ -80,6 +80,40 @@ impl Umr {
 }
 
 impl SendRing {
+    /// Places of common requests that one of so many segments takes.
+    fn places(&self, segments: u32) -> u32 {
+        let blocks = (self.end.as_ptr() as usize - self.start.as_ptr() as usize) / BB;
+        // At least what the longest common request takes; of these, `limit` fit the ring.
+        let one = (blocks as u32).checked_div(self.limit).unwrap_or(1).max(1);
+        wqe::blocks(segments).div_ceil(one)
+    }
+
+    /// Begins a request of so many segments, which may be more than those of a common one: the place behind its control
+    /// segment.
+    fn begin_long(&mut self, queue: &SendQueue, segments: u32) -> Result<Cursor, PostError> {
+        let needs = self.places(segments);
+        if needs > self.limit {
+            return Err(PostError::QueueTooSmall { needs });
+        }
+        if !self.poster.has_room_for(queue, self.open, needs) {
+            return Err(PostError::QueueFull);
+        }
+        // SAFETY: a basic block has four segments; the cursor stays in the ring.
+        Ok(unsafe { Cursor::new(self.block(self.poster.place()).add(DS), self.start, self.end) })
+    }
+
+    /// Ends it: its control segment, of opcode and `general_id`, makes it one. `note` is for its completion.
+    fn end_long(&mut self, (opcode, general_id): (u8, u32), segments: u32, flags: SendFlags, wr_id: u64, note: u32) {
+        let flags = self.fenced(flags);
+        let at = self.block(self.poster.place());
+        let head = u64::from(opcode) << 32 | self.qpn | u64::from(segments);
+        // SAFETY: the first segment of a free block.
+        self.doorbell = unsafe { wqe::control(at, self.poster.block(), head, flags, general_id) };
+        self.poster.push_noted(wr_id, wqe::blocks(segments), self.places(segments), note);
+        self.waiting += 1;
+        (self.fence_next, self.short) = (true, Short::default());
+    }
+
     /// Writes a request and its ranges (length, key, address each) to the ring.
     fn push_umr(
         &mut self,
@@ -89,7 +123,7 @@ impl SendRing {
         count: u32,
         (wr_id, flags): (u64, SendFlags),
     ) -> Result<(), PostError> {
-        if self.operations() & ops::KEYS == 0 {
+        if self.ops & ops::KEYS == 0 {
             return Err(PostError::UnsupportedOp);
         }
         let octowords = octowords(count);
@@ -149,7 +183,7 @@ impl SendRing {
         if opens {
             request.open(bind.addr(), bind.length().into(), bind.access());
             if tied {
-                mkc::QPN.set(&mut request.context, self.qpn());
+                mkc::QPN.set(&mut request.context, (self.qpn >> 8) as u32);
             }
         } else {
             mkc::FREE.set(&mut request.context, 1);

@@ -33,6 +33,7 @@ mod cq;
 mod cq_events;
 mod device;
 mod events;
+mod fast_regions;
 mod flags;
 mod keys;
 pub mod lab;
@@ -177,6 +178,7 @@ pub fn table<D: Device>() -> Vec<(&'static str, Vec<Case<D>>)> {
         ("raw packets", raw::cases()),
         ("MR", mr::cases()),
         ("keys", keys::cases()),
+        ("keys", fast_regions::cases()),
         ("address", ah::cases()),
         ("events", events::cases()),
         ("recovery", recovery::cases()),
