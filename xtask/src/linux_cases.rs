@@ -99,7 +99,8 @@ pub fn first_complaint(bench: &Bench, job: &str, mut options: Options) -> Result
     };
     said.iter_mut().for_each(|line| line.insert_str(0, "kernel: "));
     if let Some(Err(why)) = stopped.map(|case| verdict(&output, case)) {
-        said.extend(why.lines().rev().filter(|line| !line.trim().is_empty()).map(|line| line.trim().to_owned()));
+        let lines: Vec<&str> = why.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+        said.push(lines[lines.len().saturating_sub(2)..].join("; "));
     }
     Ok((said.into_iter().next().map(|said| Complaint { case, said }), model))
 }

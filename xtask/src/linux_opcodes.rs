@@ -149,7 +149,7 @@ fn write(
         "# Who notices a command without effect\n\nWritten by `cargo xtask soak` on {today}, at commit {commit}. Each of these {} commands, which are all that Linux \
          issues in {} of `tests/linux` (those of `*_smoke.sh` on Linux 6.1, the others on 6.12), was answered with success and zeros, \
          and nothing was done. Shown is the first that somebody said, the kernel or a tool, and the case that was at work or failed then; \
-         what the model itself finds wrong does not count. Where no case stands it was seen at the driver's end, in the kernel's log.\n\n\
+         what the model itself finds wrong does not count. A tool that only fails, and says nothing, has \"failed\".\n\n\
          | command | job | case | said | at |\n|---|---|---|---|---|\n",
         all.len(),
         done.join(", ")
@@ -164,7 +164,8 @@ fn write(
         let Noticed { job, case, said, commit, .. } = found;
         noticed &= !said.is_empty();
         let said = if said.is_empty() { "**nobody**" } else { said };
-        text += &format!("| {opcode} {name} | {job} | `{}` | {said} | {commit} |\n", case.replace('|', "\\|"));
+        let case = if case.is_empty() { "the driver's end".into() } else { format!("`{}`", case.replace('|', "\\|")) };
+        text += &format!("| {opcode} {name} | {job} | {case} | {said} | {commit} |\n");
     }
     fs::write(bench.workspace.root.join("docs/opcodes.md"), text).context("docs/opcodes.md")?;
     Ok(noticed)

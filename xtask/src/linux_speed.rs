@@ -46,6 +46,8 @@ pub fn main() -> Result<ExitCode> {
         command: vec![". ./lib.sh; . ./speed.sh".into()],
         ..Options::default()
     };
+    let load = fs::read_to_string("/proc/loadavg")?;
+    let load = load.split(' ').next().unwrap_or_default();
     let outcome = linux::run(&workspace, &bench.shell, &options, |_, _| {})?;
     bar.finish_and_clear();
     // The client's figures: it is the one that waits.
@@ -59,7 +61,7 @@ pub fn main() -> Result<ExitCode> {
     let (commit, today) = (soak::commit(&workspace)?, soak::today()?);
     let page = format!(
         "# How fast the modelled card is under QEMU\n\nWritten by `cargo xtask linux-speed` on {today}, at commit {commit}, on \
-         a machine with {} processors. Two emulated guests (TCG) with Linux 6.12 and perftest, one processor each; RoCE v2 at an MTU \
+         a machine with {} processors and a load average of {load} at the beginning. Two emulated guests (TCG) with Linux 6.12 and perftest, one processor each; RoCE v2 at an MTU \
          of 1024. `rdma_rxe` is Linux's RoCE in software between the same two guests over QEMU's virtio-net, in the same run. A `!` marks what \
          is slower than `rdma_rxe`, or than the goal of 1 GB/s.\n\n{table}",
         std::thread::available_parallelism()?
