@@ -15,6 +15,8 @@ use std::sync::{Mutex, PoisonError};
 
 /// Seeds besides the default one.
 const SEEDS: u64 = 8;
+/// Seconds that a home outside the process may take: some twenty are enough where nothing else runs.
+const LIMIT: u64 = 900;
 /// Where the table is kept.
 const TABLE: &str = "docs/conformance.md";
 
@@ -92,7 +94,7 @@ fn column(bench: &Bench, name: &str, file: &str) -> String {
 }
 
 fn in_image(bench: &Bench, link: Link) -> Result<Told> {
-    let options = qemu::Options { link, hcas: 2, ..qemu::Options::of(&["img_conformance"]) };
+    let options = qemu::Options { link, hcas: 2, limit: LIMIT, ..qemu::Options::of(&["img_conformance"]) };
     let outcome = qemu::run(bench.workspace, &bench.shell, &options, |_, _| {})?;
     let text = outcome.output.concat();
     let mut besides = Tally::default();
@@ -109,7 +111,7 @@ fn over_vfio(bench: &Bench, link: Link) -> Result<Told> {
     let program = build(bench)?;
     let mut options = vfio::options(bench)?;
     options.copies.push(program);
-    let options = linux::Options { link, hcas: 2, ..options };
+    let options = linux::Options { link, hcas: 2, limit: LIMIT, ..options };
     let (outcome, besides) = linux_cases::judge(bench, "vfio_conformance.sh", options, |outcome| {
         complaints(&outcome.output.concat(), outcome.model.as_ref())
     })?;
