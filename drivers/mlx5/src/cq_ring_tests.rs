@@ -500,6 +500,20 @@ fn case_07_the_device_appends_while_it_is_polled() {
     }
 }
 
+/// The QP may go under the other CQ's lock at this moment: it is not looked at.
+#[test]
+fn an_entry_that_names_a_qp_of_another_cq_is_refused() {
+    for (opcode, most) in [(0x0, 1), (0x0, 2), (0x2, 1), (0xd, 1), (0xe, 2)] {
+        let mut rig = Rig::rc();
+        rig.post_sends([1]);
+        rig.post_recvs([2]);
+        rig.write(Cqe::new(opcode, 0).sent(0x0a));
+        rig.ring.cqn = CQN + 1;
+        assert_eq!(rig.poll(most), Err(PollError::UnknownQp(Qpn::new(QPN))), "opcode {opcode:#x}");
+        assert_eq!((rig.target.send.outstanding(), rig.target.recv.outstanding()), (1, 1));
+    }
+}
+
 #[test]
 fn a_view_keeps_the_entry_that_it_shows() {
     let mut rig = Rig::rc();

@@ -289,7 +289,7 @@ fn completion_ring() {
             bytes.add(0x38).cast::<[u8; 4]>().write([0x0a, 0, 0, 7]);
             bytes.add(0x3c).cast::<[u8; 2]>().write([0, n]);
         });
-        shadow.owner.store(n / ENTRIES as u8 & 1, Ordering::Release);
+        shadow.owner.store((n / ENTRIES as u8) & 1, Ordering::Release);
     }
     thread.join().unwrap();
     users.free(&Host);

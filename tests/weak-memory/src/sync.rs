@@ -9,7 +9,8 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     panic::Location,
     path::Path,
-    sync::{Arc, Mutex},
+    rc::Rc,
+    sync::Mutex,
 };
 
 /// The place whose ordering is taken away.
@@ -151,17 +152,17 @@ pub struct Shadow {
 
 thread_local! {
     /// The shadows of the model that runs, by the address of the owner byte. (Loom runs all threads of a model on one.)
-    static SHADOWS: RefCell<BTreeMap<usize, Arc<Shadow>>> = const { RefCell::new(BTreeMap::new()) };
+    static SHADOWS: RefCell<BTreeMap<usize, Rc<Shadow>>> = const { RefCell::new(BTreeMap::new()) };
 }
 
 /// Gives entries a shadow, in place of all before.
 pub fn shadow(entries: impl Iterator<Item = (usize, u8)>) {
-    let shadow = |owner| Arc::new(Shadow { owner: atomic::AtomicU8::new(owner), rest: UnsafeCell::new(()) });
+    let shadow = |owner| Rc::new(Shadow { owner: atomic::AtomicU8::new(owner), rest: UnsafeCell::new(()) });
     let all = entries.map(|(at, owner)| (at, shadow(owner))).collect();
     SHADOWS.with_borrow_mut(|shadows| *shadows = all);
 }
 
-pub fn shadow_of(owner: usize) -> Arc<Shadow> {
+pub fn shadow_of(owner: usize) -> Rc<Shadow> {
     SHADOWS.with_borrow(|shadows| shadows[&owner].clone())
 }
 
