@@ -589,6 +589,7 @@ const NOT_BY_ARGUMENTS: &[(&str, &str)] = &[
     ("Error::MulticastFull", "what others hold: multicast_group_is_full in the conformance suite"),
     ("Error::FlowsFull", "what others hold: raw_rules_are_counted in the conformance suite"),
     ("PostError::HeaderRequired", "a device that wants headers: tests/frames.rs"),
+    ("PostError::SrqError", "the SRQ failed: every_event_of_the_manual_page"),
     ("PostError::DeviceFatal", "the device's end: case_56_firmware_death"),
     ("Argument::ModerationCount", "16 bits in the call and in the device"),
     ("Object::Device", "a device is never an argument"),
