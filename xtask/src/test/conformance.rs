@@ -15,7 +15,7 @@ use std::sync::{Mutex, PoisonError};
 
 /// Seeds besides the default one.
 const SEEDS: u64 = 8;
-/// Seconds that a home outside the process may take: some twenty are enough where nothing else runs.
+/// Seconds that a home outside the process may take on a busy host.
 const LIMIT: u64 = 900;
 /// Where the table is kept.
 const TABLE: &str = "docs/conformance.md";
