@@ -31,7 +31,7 @@ verdict() {
 
 # alone NAME COMMAND: the command ends with 0.
 alone() {
-  SERVER=$SERVER CLIENT=$CLIENT timeout $LIMIT bash -c "$2" >/tmp/alone 2>&1
+  SERVER=$SERVER CLIENT=$CLIENT LIMIT=$LIMIT timeout $LIMIT bash -c "$2" >/tmp/alone 2>&1
   verdict "$1" $? /tmp/alone
 }
 
