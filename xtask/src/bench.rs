@@ -25,7 +25,7 @@ pub struct Args {
     /// Write a chart
     #[arg(long)]
     svg: Option<PathBuf>,
-    /// Many QPs on one CQ, small and large CQs and SRQs instead
+    /// Many QPs on one CQ beside libmlx5 with as many, small and large CQs and SRQs instead
     #[arg(long)]
     scale: bool,
     /// Rounds a case
@@ -53,9 +53,12 @@ pub fn main(args: &Args) -> Result<ExitCode> {
     let bar = Shell::spinner();
     let shell = Shell::new(workspace.target.join("xtask/log/bench.log"), bar.clone())?;
     if args.scale {
-        let table = scale::table(&workspace, &shell, args.rounds, args.cpu)?;
+        let scale = scale::measure(&workspace, &shell, args.rounds, args.cpu)?;
         bar.finish_and_clear();
-        print!("{table}");
+        print!("{}", scale.table()?);
+        if let Some(file) = &args.svg {
+            fs::write(file, scale.svg())?;
+        }
         return Ok(ExitCode::SUCCESS);
     }
     let bench = times::Ours::build(&workspace, &shell)?;

@@ -61,6 +61,11 @@ impl BenchHal {
         mem::take(&mut self.given.lock().expect("nobody panicked"))
     }
 
+    /// Bytes of the driver's own memory.
+    pub fn state_bytes(&self) -> usize {
+        self.model.state_outstanding()
+    }
+
     /// What stands in the send doorbell of a UAR page that was rung: the first one that is not zero.
     pub fn doorbell(&self) -> Option<[u8; 8]> {
         let registers = (0..self.bar.len()).step_by(4096).map(|page| page + 0x800);

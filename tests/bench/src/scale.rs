@@ -7,11 +7,13 @@ use crate::{
     rig::{Card, CqRig, N, SrqRig},
     verbs,
 };
-use anyhow::Result;
+use anyhow::{Context, Result, ensure};
 use bareverbs::{Completion, Lkey, QpCap, QpType, QueuePair, RecvWr, Rkey, SendOp, SendWr, Sge};
 use bareverbs_mlx5::{Local, Qp};
 use std::{
+    fmt::{self, Display, Formatter},
     hint::black_box,
+    str::FromStr,
     time::{Duration, Instant},
 };
 
@@ -22,7 +24,32 @@ const LIST: usize = 32;
 const SEED: u64 = 0x5ca1e;
 
 /// A case: its name, how many of what it is about, and what an operation costs.
-pub type Row = (&'static str, usize, Cost);
+pub type Row = (&'static str, String, Cost);
+
+/// How many QPs, and how many requests the ring of each holds: `65536x16`.
+#[derive(Clone, Copy)]
+pub struct Qps {
+    pub count: usize,
+    pub ring: usize,
+}
+
+impl FromStr for Qps {
+    type Err = anyhow::Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let (count, ring) = text.split_once('x').context("COUNTxRING")?;
+        let (count, ring) = (count.parse::<usize>()?, ring.parse::<usize>()?);
+        ensure!(count.is_power_of_two() && ring.is_power_of_two(), "{text}: powers of two");
+        ensure!(count * ring >= N, "{text}: a round is {N} requests");
+        Ok(Self { count, ring })
+    }
+}
+
+impl Display for Qps {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "{}x{}", self.count, self.ring)
+    }
+}
 
 /// QPs that complete to one CQ.
 struct ManyQps {
@@ -38,20 +65,22 @@ struct ManyQps {
 
 /// What making many QPs took.
 pub struct Made {
-    pub qps: usize,
+    pub qps: Qps,
     /// From the first to the last, each taken to RTS.
     pub time: Duration,
     /// DMA memory of each.
     pub dma_bytes: usize,
+    /// Memory of its own that the driver took for each, and the handle that the program holds.
+    pub host_bytes: usize,
 }
 
 impl ManyQps {
-    fn new(count: usize) -> Result<(Self, Made)> {
+    fn new(of: Qps) -> Result<(Self, Made)> {
+        let Qps { count, ring } = of;
         let mut card = Card::open(count as u32)?;
         let cq = CqRig::new(&card, N)?;
-        // A round may meet a QP so often.
-        let max_send_wr = (4 * N / count).clamp(16, N) as u32;
-        let cap = QpCap { max_send_wr, max_recv_wr: 0, max_send_sge: 1, max_recv_sge: 0, max_inline: 0 };
+        let cap = QpCap { max_send_wr: ring as u32, max_recv_wr: 0, max_send_sge: 1, max_recv_sge: 0, max_inline: 0 };
+        let before = card.hal.state_bytes();
         let begin = Instant::now();
         let (mut qps, mut sent) = (Vec::with_capacity(count), Vec::with_capacity(count));
         let mut dma_bytes = 0;
@@ -61,7 +90,9 @@ impl ManyQps {
             sent.push((rig.sent, 0));
             qps.push(rig.qp);
         }
-        let made = Made { qps: count, time: begin.elapsed(), dma_bytes };
+        let time = begin.elapsed();
+        let host_bytes = (card.hal.state_bytes() - before) / count + size_of::<Qp<BenchHal, Local>>();
+        let made = Made { qps: of, time, dma_bytes, host_bytes };
         let mut order: Vec<u32> = (0..count.max(N)).map(|n| (n % count) as u32).collect();
         let mut random = oorandom::Rand64::new(SEED.into());
         for n in (1..order.len()).rev() {
@@ -107,9 +138,9 @@ fn element() -> Sge {
     unsafe { Sge::from_raw(0x1000, 64, Lkey(0x1234)) }
 }
 
-/// Posts to and polls of `count` QPs on one CQ, touched at random.
-pub fn qps(meter: &mut Meter, count: usize, done: &mut dyn FnMut(Row)) -> Result<Made> {
-    let (mut many, made) = ManyQps::new(count)?;
+/// Posts to and polls of QPs on one CQ, touched at random.
+pub fn qps(meter: &mut Meter, of: Qps, done: &mut dyn FnMut(Row)) -> Result<Made> {
+    let (mut many, made) = ManyQps::new(of)?;
     let sges = [element()];
     let wr = [SendWr::new(SendOp::Write { addr: 0x1000_0000, rkey: Rkey(0x4321) }, &sges).wr_id(1).signaled()];
     // The first post to a QP looks how much room there is, and so does one in each round of its ring.
@@ -129,12 +160,12 @@ pub fn qps(meter: &mut Meter, count: usize, done: &mut dyn FnMut(Row)) -> Result
     };
     // The round that `prepare` chose is the one before where the next begins.
     let last = |many: &ManyQps| (many.at + many.order.len() - N) % many.order.len();
-    let name = format!("post_send_write/1 qps={count}");
+    let name = format!("post_send_write/1 qps={of}");
     let cost = meter.measure(&mut many, &name, N, prepare, |many| {
         let begin = last(many);
         many.post(begin..begin + N, &wr);
     });
-    done(("post_send_write/1", count, cost));
+    done(("post_send_write/1", of.to_string(), cost));
     let begin = last(&many);
     many.complete(begin..begin + N);
     many.poll();
@@ -143,9 +174,9 @@ pub fn qps(meter: &mut Meter, count: usize, done: &mut dyn FnMut(Row)) -> Result
         many.post(round.clone(), &wr);
         many.complete(round);
     };
-    let cost = meter.measure(&mut many, &format!("poll_req/16 qps={count}"), N, prepare, ManyQps::poll);
-    done(("poll_req/16", count, cost));
-    assert_eq!(many.qps.len(), count);
+    let cost = meter.measure(&mut many, &format!("poll_req/16 qps={of}"), N, prepare, ManyQps::poll);
+    done(("poll_req/16", of.to_string(), cost));
+    assert_eq!(many.qps.len(), of.count);
     drop((many.qps, many.cq, many.card));
     Ok(made)
 }
@@ -178,7 +209,7 @@ pub fn cq(meter: &mut Meter, entries: usize, done: &mut dyn FnMut(Row)) -> Resul
             assert_eq!(verbs::poll(&mut one.cq.cq, black_box(&mut out)).expect("good entries"), BATCH);
         }
     });
-    done(("poll_req/16", entries, cost));
+    done(("poll_req/16", entries.to_string(), cost));
     Ok(())
 }
 
@@ -224,7 +255,7 @@ pub fn srq(meter: &mut Meter, slots: usize, done: &mut dyn FnMut(Row)) -> Result
         }
     };
     let cost = meter.measure(&mut one, &format!("post_srq_recv/32 slots={slots}"), n, prepare, post);
-    done(("post_srq_recv/32", slots, cost));
+    done(("post_srq_recv/32", slots.to_string(), cost));
     complete(&mut one);
     poll(&mut one);
     let prepare = |one: &mut One| {
@@ -232,7 +263,7 @@ pub fn srq(meter: &mut Meter, slots: usize, done: &mut dyn FnMut(Row)) -> Result
         complete(one);
     };
     let cost = meter.measure(&mut one, &format!("poll_srq/16 slots={slots}"), n, prepare, poll);
-    done(("poll_srq/16", slots, cost));
+    done(("poll_srq/16", slots.to_string(), cost));
     assert_eq!(one.qp.qp.kind(), QpType::Rc);
     Ok(())
 }

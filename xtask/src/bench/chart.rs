@@ -11,19 +11,33 @@ const GAP: f64 = 8.0;
 const TOP: f64 = 34.0;
 
 /// Names and colours of what is compared (Okabe and Ito's, which everybody can tell apart).
-const OURS: (&str, &str) = ("bareverbs", "#0072b2");
-const PEER: (&str, &str) = ("libmlx5", "#d55e00");
+pub const OURS: (&str, &str) = ("bareverbs", "#0072b2");
+pub const PEER: (&str, &str) = ("libmlx5", "#d55e00");
 const FLOOR: (&str, &str) = ("minimal loop", "#999999");
 
+/// Bars beside one label.
+pub struct Group {
+    pub label: String,
+    /// Colours and lengths.
+    pub bars: Vec<(&'static str, f64)>,
+}
+
+/// The chart of the cases.
 pub fn svg(rows: &[Row], comparison: Option<&Comparison>) -> String {
-    let groups: Vec<(&str, Vec<(&str, f64)>)> = rows.iter().map(|row| (&*row.case, bars(row, comparison))).collect();
-    let longest = groups.iter().flat_map(|g| &g.1).map(|bar| bar.1).fold(1.0, f64::max);
-    let height = groups.iter().map(|g| g.1.len() as f64 * BAR + GAP).sum::<f64>() + TOP + GAP;
+    let group = |row: &Row| Group { label: row.case.clone(), bars: bars(row, comparison) };
+    let groups: Vec<Group> = rows.iter().map(group).collect();
+    let legend = if comparison.is_some() { &[OURS, PEER, FLOOR][..] } else { &[OURS][..] };
+    draw("ns an operation, fastest round", &groups, legend)
+}
+
+/// Groups of bars below a title and the names of the colours.
+pub fn draw(title: &str, groups: &[Group], legend: &[(&str, &str)]) -> String {
+    let longest = groups.iter().flat_map(|g| &g.bars).map(|bar| bar.1).fold(1.0, f64::max);
+    let height = groups.iter().map(|g| g.bars.len() as f64 * BAR + GAP).sum::<f64>() + TOP + GAP;
     let mut svg = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {} {height}\" font-family=\"sans-serif\" font-size=\"9\">\n<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n<text x=\"8\" y=\"14\" font-size=\"11\">ns an operation, fastest round</text>\n",
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {} {height}\" font-family=\"sans-serif\" font-size=\"9\">\n<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n<text x=\"8\" y=\"14\" font-size=\"11\">{title}</text>\n",
         LABEL + WIDTH + 50.0
     );
-    let legend = if comparison.is_some() { &[OURS, PEER, FLOOR][..] } else { &[OURS][..] };
     for (i, (name, colour)) in legend.iter().enumerate() {
         let x = LABEL + i as f64 * 110.0 + 80.0;
         let _ = writeln!(
@@ -33,9 +47,9 @@ pub fn svg(rows: &[Row], comparison: Option<&Comparison>) -> String {
         );
     }
     let mut y = TOP;
-    for (case, bars) in groups {
+    for Group { label, bars } in groups {
         let middle = y + bars.len() as f64 * BAR / 2.0 + 3.0;
-        let _ = writeln!(svg, "<text x=\"{}\" y=\"{middle}\" text-anchor=\"end\">{case}</text>", LABEL - 6.0);
+        let _ = writeln!(svg, "<text x=\"{}\" y=\"{middle}\" text-anchor=\"end\">{label}</text>", LABEL - 6.0);
         for (colour, ns) in bars {
             let width = ns / longest * WIDTH;
             let _ = writeln!(

@@ -16,10 +16,20 @@ pub type Counts = BTreeMap<String, f64>;
 
 /// Runs a bench under callgrind.
 pub fn count(workspace: &Workspace, shell: &Shell, bench: &Command) -> Result<Counts> {
+    run(workspace, shell, bench, &[])
+}
+
+/// Like [`count`], for a program (or a script that becomes one) that takes long to its first case and starts
+/// instrumentation by itself.
+pub fn count_cases(workspace: &Workspace, shell: &Shell, bench: &Command) -> Result<Counts> {
+    run(workspace, shell, bench, &["--instr-atstart=no", "--trace-children=yes"])
+}
+
+fn run(workspace: &Workspace, shell: &Shell, bench: &Command, options: &[&str]) -> Result<Counts> {
     let folder = workspace.target.join("xtask/callgrind").join(std::process::id().to_string());
     fs::create_dir_all(&folder)?;
     let mut command = tools::valgrind(workspace, shell)?.command()?;
-    command.args(["--tool=callgrind", "--collect-atstart=no"]);
+    command.args(["--tool=callgrind", "--collect-atstart=no"]).args(options);
     command.arg(format!("--callgrind-out-file={}", folder.join("dump").display()));
     command.arg(bench.get_program()).args(bench.get_args());
     command.envs(bench.get_envs().filter_map(|(name, value)| Some((name, value?))));

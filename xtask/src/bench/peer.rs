@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::Command;
 
 /// Runs in turn: drift of the machine meets both, and the minimum of several runs is steadier than one.
-const TURNS: usize = 3;
+pub const TURNS: usize = 3;
 
 /// Both benches, with and without sharing between threads.
 pub struct Comparison {
@@ -73,7 +73,7 @@ pub fn compare(workspace: &Workspace, shell: &Shell, bench: &Ours, peer: &Path, 
 }
 
 /// Keeps the smaller of two minima, and of two medians.
-fn keep_minima(kept: &mut Vec<Time>, new: Vec<Time>) {
+pub fn keep_minima(kept: &mut Vec<Time>, new: Vec<Time>) {
     for (case, min, median) in new {
         match kept.iter_mut().find(|time| time.0 == case) {
             Some(time) => (time.1, time.2) = (time.1.min(min), time.2.min(median)),

@@ -14,14 +14,14 @@ struct Args {
     /// CPU to run on
     #[arg(short, long, default_value_t = 1)]
     cpu: usize,
-    /// QPs on one CQ
-    #[arg(long, value_delimiter = ',', default_value = "1,16,1024,65536")]
-    qps: Vec<usize>,
+    /// QPs on one CQ, and requests that the ring of each holds
+    #[arg(long, value_delimiter = ',', default_value = "1x1024,16x256,1024x16,65536x16")]
+    qps: Vec<scale::Qps>,
     /// Entries of a CQ
-    #[arg(long, value_delimiter = ',', default_value = "64,1024,65536,4194304")]
+    #[arg(long, value_delimiter = ',', num_args = 0.., default_value = "64,1024,65536,4194304")]
     entries: Vec<usize>,
     /// Slots of an SRQ
-    #[arg(long, value_delimiter = ',', default_value = "1024,32768")]
+    #[arg(long, value_delimiter = ',', num_args = 0.., default_value = "1024,32768")]
     slots: Vec<usize>,
 }
 
@@ -31,10 +31,13 @@ fn main() -> Result<()> {
     let print = |of: &'static str| {
         move |(case, count, cost): scale::Row| println!("{case},{of},{count},{:.2},{:.2}", cost.min, cost.median)
     };
-    for count in args.qps {
-        let made = scale::qps(&mut meter, count, &mut print("qps"))?;
-        let (seconds, bytes) = (made.time.as_secs_f64(), made.dma_bytes);
-        println!("# {} QPs made and taken to RTS in {seconds:.2} s, {bytes} bytes of DMA memory each", made.qps);
+    for qps in args.qps {
+        let made = scale::qps(&mut meter, qps, &mut print("qps"))?;
+        let scale::Made { qps, time, dma_bytes, host_bytes } = made;
+        let seconds = time.as_secs_f64();
+        println!(
+            "# {qps} QPs, each {dma_bytes} bytes of DMA memory and {host_bytes} of its own; all in RTS after {seconds:.2} s"
+        );
     }
     for entries in args.entries {
         scale::cq(&mut meter, entries, &mut print("entries"))?;
