@@ -199,7 +199,7 @@ fn join<H: PciFunction, P: Policy>(hca: &Hca<H, P>, qpn: u32, gid: Gid) -> Resul
         let out = &mut [0; attach_to_mcg::OUT_LEN];
         let result = control.execute(&hca.hal, Opcode::ATTACH_TO_MCG, 0, &mut input, &PageList::None, out);
         if let (Err(_), Some(mac)) = (&result, address) {
-            control.shut_out(&hca.hal, mac)?;
+            control.shut_out(&hca.hal, mac);
         }
         match result {
             Err(Error::Command { status, .. }) if status == Status::LimitExceeded.to_raw() => Err(Error::MulticastFull),
@@ -218,9 +218,9 @@ fn leave<H: PciFunction, P: Policy>(hca: &Hca<H, P>, qpn: u32, gid: Gid) -> Resu
             let out = &mut [0; detach_from_mcg::OUT_LEN];
             control.execute(&hca.hal, Opcode::DETACH_FROM_MCG, 0, &mut input, &PageList::None, out)?;
         }
-        match address(hca, gid) {
-            Some(mac) => control.shut_out(&hca.hal, mac),
-            None => Ok(()),
+        if let Some(mac) = address(hca, gid) {
+            control.shut_out(&hca.hal, mac);
         }
+        Ok(())
     })
 }

@@ -3,6 +3,7 @@
 use crate::{
     cmd::{CommandQueue, PAGES_PER_COMMAND, PageList, Pending},
     eq::{self, EventQueue},
+    error::platform,
     hca::Resource,
     health::Health,
     mw::Bound,
@@ -15,7 +16,7 @@ use crate::{
     xrc::Unused,
 };
 use bareverbs::{Error, Event};
-use bareverbs_hal::PciFunction;
+use bareverbs_hal::{HalError, PciFunction};
 use bareverbs_mlx5_prm::{
     cmd::Opcode,
     commands::{manage_pages, manage_pages_op_mod},
@@ -418,6 +419,17 @@ impl Control {
         }
     }
 
+    /// The closed function was reset, or not: what runs on cannot be opened again, and keeps its memory.
+    pub(crate) fn ended<H: PciFunction>(&mut self, hal: &H, reset: Result<(), HalError>) -> Result<(), Error> {
+        if self.stopped {
+            return Ok(());
+        }
+        reset.map_err(platform)?;
+        self.stopped = true;
+        self.free(hal);
+        Ok(())
+    }
+
     /// The device is closed and did not come back: every verb says why.
     pub(crate) fn stay_closed(&mut self, error: Error) {
         (self.fatal, self.fatal_told) = (Some(error), true);
@@ -478,6 +490,7 @@ impl Control {
 
     /// Gives all memory back. The function was stopped.
     fn free<H: PciFunction>(&mut self, hal: &H) {
+        self.steering.free(hal);
         // SAFETY: the function cannot reach memory any more.
         unsafe {
             if let Some(cmd) = self.cmd.take() {

@@ -267,7 +267,7 @@ impl<H: PciFunction, P: Policy> CqObject<H, P> {
     #[cold]
     #[inline(never)]
     fn nothing(&self) -> Result<usize, PollError> {
-        self.ring.with(|ring| ring.refusal(&self.next))?;
+        self.ring.with(|ring| ring.refusal())?;
         self.idle();
         Ok(0)
     }

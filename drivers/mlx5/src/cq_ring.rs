@@ -329,8 +329,14 @@ impl CqRing {
                 Taken::Done => {}
                 Taken::Empty => break,
                 Taken::Bad(error) => {
-                    // Told when it comes first: the next poll meets it again.
-                    self.refused = (taken == 0).then_some(error);
+                    // Told when it comes first, and gone over at once, for a sweep may take it out; behind others the
+                    // next poll meets it again.
+                    if taken == 0 {
+                        self.refused = Some(error);
+                        (entry, owner) = self.after(entry, owner);
+                        self.took(next, entry, owner, 1);
+                        return 0;
+                    }
                     break;
                 }
             }
@@ -357,15 +363,11 @@ impl CqRing {
         n as usize
     }
 
-    /// Why a poll took nothing: the error that it met, whose entry is gone over, or there was none.
+    /// Why a poll took nothing: the error that it met, or there was none.
     #[cold]
     #[inline(never)]
-    pub(crate) fn refusal(&mut self, next: &Next) -> Result<usize, PollError> {
-        let Some(error) = self.refused.take() else { return Ok(0) };
-        self.consumer = self.consumer.plus(1);
-        self.publish();
-        next.set_from(self);
-        Err(error)
+    pub(crate) fn refusal(&mut self) -> Result<usize, PollError> {
+        self.refused.take().map_or(Ok(0), Err)
     }
 
     /// Makes a completion of an entry, if it is there, and retires its request.

@@ -332,7 +332,7 @@ impl World {
         let good = cq.list.iter().take_while(|(_, what, _)| matches!(what, What::Send | What::Recv)).count();
         assert_eq!(taken, good.min(most), "{:?}", cq.list);
         if taken == 0 {
-            let result = cq.ring.refusal(&cq.next);
+            let result = cq.ring.refusal();
             match cq.list.pop_front() {
                 None => assert_eq!(result, Ok(0)),
                 Some(first) => self.expect(first, result.map(|_| panic!("a poll says nothing of {first:?}"))),

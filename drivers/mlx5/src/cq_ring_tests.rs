@@ -280,7 +280,7 @@ impl Rig {
             _ => self.ring.poll_many(&self.next, &Host, &mut out),
         };
         if taken == 0 {
-            self.ring.refusal(&self.next)?;
+            self.ring.refusal()?;
         }
         out.truncate(taken);
         Ok(out)

@@ -236,6 +236,10 @@ impl<H: PciFunction, P: Policy> Hca<H, P> {
         // A device that is well was closed without a reset, and may have kept its tables.
         let reset = self.hal.reset();
         log::debug!("reset before opening again: {reset:?}");
+        if let Err(e) = self.control.get_mut().ended(&self.hal, reset) {
+            self.control.get_mut().stay_closed(e);
+            return Err(e);
+        }
         match bringup::open(self.hal.clone(), &self.config) {
             Ok(new) => {
                 *self = new;

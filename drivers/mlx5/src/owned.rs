@@ -24,4 +24,17 @@ impl<T> Owned<T> {
         // SAFETY: the caller's promise.
         unsafe { &mut *self.0.get() }
     }
+
+    /// A copy of the value.
+    ///
+    /// # Safety
+    /// The caller borrows the object's one handle, and no other reference from here lives.
+    #[inline(always)]
+    pub(crate) unsafe fn copy(&self) -> T
+    where
+        T: Copy,
+    {
+        // SAFETY: the caller's promise; who else borrows the handle reads too.
+        unsafe { self.0.get().read() }
+    }
 }

@@ -160,6 +160,9 @@ impl<H: PciFunction, P: Policy> Qp<H, P> {
         if init.kind == QpType::RawPacket && init.cap.max_send_wr == 0 {
             return Err(Error::Unsupported("a raw packet QP without a send queue"));
         }
+        if srq.is_some_and(|srq| srq.is_xrc()) {
+            return Err(Error::Unsupported("an XRC SRQ as the SRQ of a QP"));
+        }
         if srq.is_some() && !matches!(init.kind, QpType::Rc | QpType::Ud) {
             return Err(Error::Unsupported("an SRQ on this type of QP"));
         }
@@ -446,7 +449,7 @@ impl<H: PciFunction, P: Policy> QpObject<H, P> {
             return QpState::Err;
         }
         // SAFETY: only the one handle writes it, and it is borrowed by whoever asks.
-        self.target.failure().unwrap_or(*unsafe { self.state.get() })
+        self.target.failure().unwrap_or(unsafe { self.state.copy() })
     }
 
     /// Why a request cannot be posted now, when the ring said that it is full.

@@ -164,7 +164,8 @@ impl<H: PciFunction, P: Policy> QueuePair for Qp<H, P> {
         let (object, ring) = self.send_parts();
         object.check()?;
         umr::check(&region.0, &object.device, Object::FastRegion)?;
-        if init.access.intersects(Access::REMOTE_ATOMIC) && !object.device.hca().caps.atomics {
+        let atomics = if object.device.hca().caps.atomics { Access::empty() } else { Access::REMOTE_ATOMIC };
+        if init.access.intersects(Access::ON_DEMAND | Access::MW_BIND | atomics) {
             return Err(PostError::UnsupportedOp);
         }
         let result = ring.push_register(&object.target.send, region, init, (wr_id, flags));

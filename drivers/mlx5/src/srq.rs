@@ -225,6 +225,11 @@ impl<H: PciFunction, P: Policy> Srq<H, P> {
 }
 
 impl<H: PciFunction, P: Policy> SrqObject<H, P> {
+    /// Whether it is for XRC, where the sender names it and no QP has it.
+    pub(crate) fn is_xrc(&self) -> bool {
+        self.xrc.is_some()
+    }
+
     /// Posts a list of any length. Apart from the list of one, which stays a short piece of code so; cold as seen from
     /// there.
     #[cold]

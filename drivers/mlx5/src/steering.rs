@@ -73,6 +73,14 @@ fn headers(spec: &FlowSpec, mask: bool, out: &mut [u8]) {
 
 impl Steering {
     /// The rule of a specification.
+    /// Frees the rules that the device would not delete.
+    pub(crate) fn free<H: PciFunction>(&mut self, hal: &H) {
+        // SAFETY: rules of the list are alive.
+        while let Some(spec) = self.rules.map(|rule| unsafe { rule.as_ref() }.spec) {
+            self.remove(hal, &spec);
+        }
+    }
+
     fn find(&mut self, spec: &FlowSpec) -> Option<&mut Rule> {
         let mut at = self.rules;
         while let Some(mut rule) = at {
@@ -154,7 +162,7 @@ impl Control {
         }
         let result = self.lead(hal, table, group, spec, tirn);
         if let (Err(_), Some(mac)) = (&result, spec.dst) {
-            self.shut_out(hal, mac)?;
+            self.shut_out(hal, mac);
         }
         result
     }
@@ -196,15 +204,23 @@ impl Control {
         let (index, last) = (rule.index, rule.tirs.is_empty());
         // A device that failed has no rules any more.
         if self.fatal().is_none() {
-            match last {
-                true => self.delete_entry(hal, table, index)?,
-                false => self.set_entry(hal, table, group, spec, false)?,
+            let result = match last {
+                true => self.delete_entry(hal, table, index),
+                false => self.set_entry(hal, table, group, spec, false),
+            };
+            if result.is_err() {
+                // The device leads them there still.
+                let rule = self.steering.find(spec);
+                return rule.map_or(Ok(()), |rule| rule.tirs.push(tirn).map_err(|_| Error::NotAttached)).and(result);
             }
         }
         if last {
             self.steering.remove(hal, spec);
         }
-        spec.dst.map_or(Ok(()), |mac| self.shut_out(hal, mac))
+        if let Some(mac) = spec.dst {
+            self.shut_out(hal, mac);
+        }
+        Ok(())
     }
 
     /// The table, which is the first that frames meet. PRM: CREATE_FLOW_TABLE, SET_FLOW_TABLE_ROOT.

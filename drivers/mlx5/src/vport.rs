@@ -64,18 +64,21 @@ impl Control {
         result
     }
 
-    /// One fewer wants frames to an address.
-    pub(crate) fn shut_out<H: PciFunction>(&mut self, hal: &H, mac: Mac) -> Result<(), Error> {
+    /// One fewer wants frames to an address. A device that refuses lets them in until it is told the list again.
+    pub(crate) fn shut_out<H: PciFunction>(&mut self, hal: &H, mac: Mac) {
         let multicast = is_multicast(mac);
         let list = self.addresses.list(multicast);
-        let Some(at) = list.iter().position(|wanted| wanted.mac == mac) else { return Ok(()) };
+        let Some(at) = list.iter().position(|wanted| wanted.mac == mac) else { return };
         if let Some(wanted) = list.get_mut(at).filter(|wanted| wanted.by > 1) {
             wanted.by -= 1;
-            return Ok(());
+            return;
         }
         list.swap_remove(at);
         // A device that failed lets nothing in any more.
-        if self.fatal().is_some() { Ok(()) } else { self.write_list(hal, multicast) }
+        if self.fatal().is_none() {
+            let told = self.write_list(hal, multicast);
+            log::debug!("an address is not let in any more: {told:?}");
+        }
     }
 
     /// Tells the device a whole list. PRM: MODIFY_NIC_VPORT_CONTEXT.
