@@ -27,7 +27,15 @@ fn text(program: Program, name: Name) -> (&'static str, String) {
         Name::Pcap => ("FILE", "write the frames on the modelled link to FILE"),
         Name::Seed => ("N", "virtual clock, and everything else from N"),
         Name::Threads => ("", "model and ends on threads of their own"),
-        Name::Fault => return ("NAME", format!("a fault of the modelled link: {}", FAULTS.join(", "))),
+        Name::Fault => {
+            return (
+                "NAME",
+                format!(
+                    "a fault of the modelled link: {} (corrupt: one message, behind the checksums, for -c)",
+                    FAULTS.join(", ")
+                ),
+            );
+        }
         Name::Ip => ("ADDR", "own IPv4 address for a RoCE v2 GID"),
         Name::Dmac => ("MAC", "Ethernet address of the other end"),
         Name::Json => ("", "the result as JSON"),
