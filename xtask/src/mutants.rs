@@ -166,21 +166,16 @@ pub fn diff(bench: &Bench) -> Result<Tally> {
     Ok(tally)
 }
 
-/// What the gate compares with: where a branch left the main one; on the main branch itself the commit before, and
-/// where no history is at hand (a shallow checkout) nothing, so that all is new.
+/// What the gate compares with: the commit that `BAREVERBS_MUTANTS_BASE` names (for a branch, where it left the main one),
+/// else the commit before; where neither is at hand (a shallow checkout), only what is not committed is new.
 fn base(workspace: &Workspace, shell: &Shell) -> Result<String> {
-    let head = shell.check(git(workspace).args(["rev-parse", "HEAD"]))?;
-    for main in ["origin/main", "main"] {
-        let found = shell.run(git(workspace).args(["merge-base", "HEAD", main]))?;
-        if found.status.success() && found.text.trim() != head.trim() {
-            return Ok(found.text.trim().to_owned());
-        }
+    if let Ok(named) = std::env::var("BAREVERBS_MUTANTS_BASE") {
+        return Ok(shell.check(git(workspace).args(["rev-parse", "--verify", &named]))?.trim().to_owned());
     }
     let parent = shell.run(git(workspace).args(["rev-parse", "--verify", "--quiet", "HEAD~1"]))?;
-    if parent.status.success() {
-        return Ok(parent.text.trim().to_owned());
-    }
-    Ok(shell.check(git(workspace).args(["hash-object", "-t", "tree", "/dev/null"]))?.trim().to_owned())
+    let text =
+        if parent.status.success() { parent.text } else { shell.check(git(workspace).args(["rev-parse", "HEAD"]))? };
+    Ok(text.trim().to_owned())
 }
 
 fn git(workspace: &Workspace) -> Command {
