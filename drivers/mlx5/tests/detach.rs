@@ -24,29 +24,26 @@ fn refusing(opcode: Opcode, skip: u64) -> Model {
     Model::new(HcaConfig { faults: Faults { commands: vec![rule], ..Faults::default() }, ..HcaConfig::ethernet(0) })
 }
 
+/// A QP with a CQ for both directions.
+fn qp(device: &Device5, kind: QpType) -> Result<<Device5 as Device>::Qp, Error> {
+    let (pd, cq) = (device.alloc_pd()?, device.create_cq(&CqInit { entries: 7, ..CqInit::default() })?);
+    device.create_qp(
+        &pd,
+        &QpInit { kind, send_cq: &cq, recv_cq: &cq, srq: None, cap: CAP, signal_all: false, context: 0 },
+    )
+}
+
 #[test]
 fn a_rule_that_the_device_keeps_is_attached_still() {
     let function = refusing(Opcode::DELETE_FLOW_TABLE_ENTRY, 0).plug(&World::new(1));
     let device = Device5::open(function.clone(), Config::default()).expect("a device");
-    let pd = device.alloc_pd().expect("a PD");
-    let cq = device.create_cq(&CqInit { entries: 7, ..CqInit::default() }).expect("a CQ");
-    let init = QpInit {
-        kind: QpType::RawPacket,
-        send_cq: &cq,
-        recv_cq: &cq,
-        srq: None,
-        cap: CAP,
-        signal_all: false,
-        context: 0,
-    };
-    let mut qp = device.create_qp(&pd, &init).expect("a QP");
+    let mut qp = qp(&device, QpType::RawPacket).expect("a QP");
     let flow = FlowSpec::to(Mac([2, 0, 0, 0, 0, 9]));
     qp.attach_flow(&flow).expect("a rule");
     assert!(matches!(qp.detach_flow(&flow), Err(Error::Command { .. })));
     qp.detach_flow(&flow).expect("the second try");
     assert_eq!(qp.detach_flow(&flow), Err(Error::NotAttached));
     qp.destroy().map_err(|r| r.error).expect("no rule is left");
-    drop((cq, pd));
     device.destroy().map_err(|r| r.error).expect("nothing is left");
     assert_nothing_kept(&function);
 }
@@ -55,20 +52,9 @@ fn a_rule_that_the_device_keeps_is_attached_still() {
 fn a_rule_that_the_device_kept_from_a_dropped_qp_goes_with_the_device() {
     let function = refusing(Opcode::DELETE_FLOW_TABLE_ENTRY, 0).plug(&World::new(1));
     let device = Device5::open(function.clone(), Config::default()).expect("a device");
-    let pd = device.alloc_pd().expect("a PD");
-    let cq = device.create_cq(&CqInit { entries: 7, ..CqInit::default() }).expect("a CQ");
-    let init = QpInit {
-        kind: QpType::RawPacket,
-        send_cq: &cq,
-        recv_cq: &cq,
-        srq: None,
-        cap: CAP,
-        signal_all: false,
-        context: 0,
-    };
-    let mut qp = device.create_qp(&pd, &init).expect("a QP");
+    let mut qp = qp(&device, QpType::RawPacket).expect("a QP");
     qp.attach_flow(&FlowSpec::to(Mac([2, 0, 0, 0, 0, 9]))).expect("a rule");
-    drop((qp, cq, pd, device));
+    drop((qp, device));
     assert_nothing_kept(&function);
 }
 
@@ -77,11 +63,7 @@ fn a_group_is_left_though_its_address_stays() {
     // Attaching tells the address list once; bring-up told it once before.
     let function = refusing(Opcode::MODIFY_NIC_VPORT_CONTEXT, 2).plug(&World::new(1));
     let device = Device5::open(function.clone(), Config::default()).expect("a device");
-    let pd = device.alloc_pd().expect("a PD");
-    let cq = device.create_cq(&CqInit { entries: 7, ..CqInit::default() }).expect("a CQ");
-    let init =
-        QpInit { kind: QpType::Ud, send_cq: &cq, recv_cq: &cq, srq: None, cap: CAP, signal_all: false, context: 0 };
-    let mut qp = device.create_qp(&pd, &init).expect("a QP");
+    let mut qp = qp(&device, QpType::Ud).expect("a QP");
     let group = Gid([0xff, 0x12, 0x60, 0x1b, 0xff, 0xff, 0, 0, 0, 0, 0, 0, 0, 0, 0, 5]);
     qp.attach_multicast(group, Lid(0)).expect("a group");
     qp.detach_multicast(group, Lid(0)).expect("left");
@@ -89,7 +71,6 @@ fn a_group_is_left_though_its_address_stays() {
     qp.attach_multicast(group, Lid(0)).expect("a group again");
     qp.detach_multicast(group, Lid(0)).expect("left again");
     qp.destroy().map_err(|r| r.error).expect("no group is left");
-    drop((cq, pd));
     device.destroy().map_err(|r| r.error).expect("nothing is left");
     assert_nothing_kept(&function);
 }
