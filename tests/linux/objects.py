@@ -78,6 +78,18 @@ def qp_query(a, b):
         check(attr.ah_attr.dlid == b.port.lid, f"to LID {attr.ah_attr.dlid}")
 
 
+def init_to_init(a, b):
+    """A right given to a queue pair in INIT is in its context."""
+    qp = a.qp()
+    attr = QPAttr(port_num=PORT)
+    qp.to_init(attr)
+    attr = QPAttr(qp_state=e.IBV_QPS_INIT)
+    attr.qp_access_flags = e.IBV_ACCESS_REMOTE_WRITE
+    qp.modify(attr, e.IBV_QP_STATE | e.IBV_QP_ACCESS_FLAGS)
+    access = qp.query(e.IBV_QP_ACCESS_FLAGS)[0].qp_access_flags
+    check(access == e.IBV_ACCESS_REMOTE_WRITE, f"access {access:#x}")
+
+
 def rts_to_rts(a, b):
     """A right taken away from a queue pair that runs is gone."""
     out, into = pair(a, b)
@@ -158,7 +170,7 @@ def adapter(a, b):
             check(int(file.read(), 16) & 0x10000, "the port does not tell of the connection manager")
 
 
-CASES = [cq_resize, srq_limit, srq_flush, qp_query, rts_to_rts, reset, notify, adapter]
+CASES = [cq_resize, srq_limit, srq_flush, qp_query, init_to_init, rts_to_rts, reset, notify, adapter]
 
 if __name__ == "__main__":
     main({case.__name__: case for case in CASES})
