@@ -322,8 +322,9 @@ pub trait MemoryRegion<M: Memory>: Sized {
         Err(Error::Unsupported("re-registration"))
     }
 
-    /// Deregisters and gives the memory back (ibv_dereg_mr). [`Error::Busy`] while windows are bound to it. Requests that still name the region fail. Refused with the
-    /// device's fatal error while the device failed and cannot be stopped: it may still write to the memory.
+    /// Deregisters and gives the memory back (ibv_dereg_mr). [`Error::Busy`] while windows are bound to it. Requests that
+    /// still name the region fail. Refused with the device's fatal error while the device failed and cannot be stopped: it
+    /// may still write to the memory.
     fn deregister(self) -> Result<M, Refused<Self>>;
 }
 

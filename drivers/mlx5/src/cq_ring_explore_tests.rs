@@ -4,7 +4,7 @@
 //! 2^24 and 2^32.
 
 use super::{
-    tests::{Cqe, Host, Line},
+    tests::{Cqe, HOST, Line},
     *,
 };
 use crate::users::Users;
@@ -203,7 +203,7 @@ impl World {
         // SAFETY: the table is kept beside the slots.
         let (srq, poster) = unsafe { SrqSlots::new(NonNull::new(srq_slots.as_mut_ptr()).unwrap(), LOG_SLOTS) };
         let srq = Box::new(srq);
-        let users = Users::new(&Host, 4).unwrap();
+        let users = Users::new(&HOST, 4).unwrap();
         let (mut targets, mut senders) = (Vec::new(), Vec::new());
         for (n, qpn) in QPNS.into_iter().enumerate() {
             // SAFETY: the tables are kept beside the queues.
@@ -323,11 +323,11 @@ impl World {
         let mut out = vec![Completion::default(); most];
         let cq = &mut self.cqs[n];
         let taken = match &mut out[..] {
-            [place] => match cq.ring.poll_one(&cq.next, &Host, place) {
+            [place] => match cq.ring.poll_one(&cq.next, &HOST, place) {
                 true => 1,
-                false => cq.ring.poll_odd(&cq.next, &Host, &mut out, 0),
+                false => cq.ring.poll_odd(&cq.next, &HOST, &mut out, 0),
             },
-            _ => cq.ring.poll_many(&cq.next, &Host, &mut out),
+            _ => cq.ring.poll_many(&cq.next, &HOST, &mut out),
         };
         let good = cq.list.iter().take_while(|(_, what, _)| matches!(what, What::Send | What::Recv)).count();
         assert_eq!(taken, good.min(most), "{:?}", cq.list);
@@ -352,7 +352,7 @@ impl World {
         if cq.resize.is_some() {
             return false;
         }
-        let result = cq.ring.advance(&Host);
+        let result = cq.ring.advance(&HOST);
         cq.next.set_from(&cq.ring);
         cq.view = Some(None);
         match (cq.list.pop_front(), result) {
@@ -379,7 +379,7 @@ impl World {
         if cq.resize.is_some() {
             return false;
         }
-        cq.ring.sweep(&Host, qp as u32, &self.targets[qp]);
+        cq.ring.sweep(&HOST, qp as u32, &self.targets[qp]);
         cq.next.set_from(&cq.ring);
         self.targets[qp].send.reset(&mut self.senders[qp]);
         // A lie is an entry of the QP's like any other.
@@ -427,7 +427,7 @@ impl World {
     fn follow(&mut self, n: usize) -> bool {
         let cq = &mut self.cqs[n];
         let Some((new, switched)) = &cq.resize else { return false };
-        assert_eq!(cq.ring.switch(&Host, new.driver()), *switched);
+        assert_eq!(cq.ring.switch(&HOST, new.driver()), *switched);
         if !*switched {
             return true;
         }
@@ -459,7 +459,7 @@ impl World {
 impl Drop for World {
     fn drop(&mut self) {
         // SAFETY: the table has no drop of its own, and nothing reaches it any more.
-        unsafe { core::ptr::read(&self.users) }.free(&Host);
+        unsafe { core::ptr::read(&self.users) }.free(&HOST);
     }
 }
 

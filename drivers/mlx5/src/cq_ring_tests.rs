@@ -16,9 +16,12 @@ const QPN: u32 = 0x01_0203;
 /// The CQ.
 const CQN: u32 = 7;
 
-/// Barriers and memory; nothing else is asked for here.
+/// Barriers and memory, and a device that hears of reads; nothing else is asked for here.
 #[derive(Clone)]
-pub(super) struct Host;
+pub(super) struct Host(Option<Rc<Device>>);
+
+/// With a device that does nothing.
+pub(super) const HOST: Host = Host(None);
 
 // SAFETY: memory comes from the allocator, zeroed.
 unsafe impl Platform for Host {
@@ -57,13 +60,17 @@ unsafe impl Dma for Host {
     fn set_dma_bits(&self, _: u8) -> Result<(), HalError> {
         Ok(())
     }
+
+    fn dma_rmb(&self) {
+        if let Some(device) = &self.0 {
+            device.read.set(device.read.get() + 1);
+            device.append();
+        }
+    }
 }
 
-/// A host whose device appends an entry whenever one is read, for as long as the ring has room.
-#[derive(Clone)]
-struct Eager(Rc<Device>);
-
-struct Device {
+/// A device that appends an entry whenever one is read, for as long as the ring has room.
+pub(super) struct Device {
     first: NonNull<u8>,
     record: NonNull<[AtomicU32; 2]>,
     log: u32,
@@ -85,45 +92,6 @@ impl Device {
             };
             self.produced.set(produced + 1);
         }
-    }
-}
-
-// SAFETY: there is no memory.
-unsafe impl Platform for Eager {
-    fn now(&self) -> Duration {
-        Duration::ZERO
-    }
-
-    fn state_alloc(&self, layout: Layout) -> Result<NonNull<u8>, HalError> {
-        Err(HalError::OutOfStateMemory { wanted: layout.size() })
-    }
-
-    unsafe fn state_free(&self, _: NonNull<u8>, _: Layout) {}
-}
-
-// SAFETY: as above.
-unsafe impl Dma for Eager {
-    fn dma_alloc(&self, _: usize, _: usize) -> Result<DmaBuffer, HalError> {
-        Err(HalError::Unsupported("DMA"))
-    }
-
-    unsafe fn dma_free(&self, _: DmaBuffer) {}
-
-    unsafe fn map(&self, _: NonNull<u8>, _: usize, _: MapAccess) -> Result<Mapping, HalError> {
-        Err(HalError::Unsupported("DMA"))
-    }
-
-    fn segments(&self, _: &Mapping, _: &mut dyn FnMut(Segment)) {}
-
-    unsafe fn unmap(&self, _: Mapping) {}
-
-    fn set_dma_bits(&self, _: u8) -> Result<(), HalError> {
-        Ok(())
-    }
-
-    fn dma_rmb(&self) {
-        self.0.read.set(self.0.read.get() + 1);
-        self.0.append();
     }
 }
 
@@ -189,7 +157,7 @@ impl Rig {
         // SAFETY: the memory is large enough for either stride, kept in the rig, and aligned.
         let ring = unsafe { Ring::new(first, log, log_stride) };
         ring.invalidate();
-        let users = Users::new(&Host, 4).unwrap();
+        let users = Users::new(&HOST, 4).unwrap();
         // SAFETY: the record and the table are kept in the rig.
         let mut ring = unsafe { CqRing::new(ring, NonNull::from(&*record), users.lookup(), infiniband, false) };
         ring.cqn = CQN;
@@ -273,11 +241,11 @@ impl Rig {
     fn poll(&mut self, most: usize) -> Result<Vec<Completion>, PollError> {
         let mut out = vec![Completion { wr_id: 0xdead, ..Completion::default() }; most];
         let taken = match &mut out[..] {
-            [place] => match self.ring.poll_one(&self.next, &Host, place) {
+            [place] => match self.ring.poll_one(&self.next, &HOST, place) {
                 true => 1,
-                false => self.ring.poll_odd(&self.next, &Host, &mut out, 0),
+                false => self.ring.poll_odd(&self.next, &HOST, &mut out, 0),
             },
-            _ => self.ring.poll_many(&self.next, &Host, &mut out),
+            _ => self.ring.poll_many(&self.next, &HOST, &mut out),
         };
         if taken == 0 {
             self.ring.refusal()?;
@@ -300,10 +268,10 @@ impl Rig {
 
 impl Drop for Rig {
     fn drop(&mut self) {
-        let users = core::mem::replace(&mut self.users, Users::new(&Host, 1).unwrap());
-        users.free(&Host);
-        let last = core::mem::replace(&mut self.users, Users::new(&Host, 1).unwrap());
-        last.free(&Host);
+        let users = core::mem::replace(&mut self.users, Users::new(&HOST, 1).unwrap());
+        users.free(&HOST);
+        let last = core::mem::replace(&mut self.users, Users::new(&HOST, 1).unwrap());
+        last.free(&HOST);
     }
 }
 
@@ -488,7 +456,7 @@ fn case_07_the_device_appends_while_it_is_polled() {
         posted = next + 32;
         device.read.set(0);
         let mut out = [Completion::default(); 16];
-        let taken = rig.ring.poll_many(&rig.next, &Eager(device.clone()), &mut out);
+        let taken = rig.ring.poll_many(&rig.next, &Host(Some(device.clone())), &mut out);
         assert_eq!((taken, device.read.get()), (16, 16), "poll {poll}");
         for done in &out {
             assert_eq!(done.wr_id, next);
@@ -520,12 +488,12 @@ fn a_view_keeps_the_entry_that_it_shows() {
     rig.post_sends([1, 2]);
     rig.write(Cqe::new(0x0, 0).sent(0x10).dword(44, 33).dword(48, 1).dword(52, 2));
     rig.write(Cqe::new(0xd, 1).sent(0x08).byte(55, 0x13));
-    let shown = rig.ring.advance(&Host).unwrap().unwrap();
+    let shown = rig.ring.advance(&HOST).unwrap().unwrap();
     assert_eq!((shown.wr_id, rig.told()), (1, 0));
     assert_eq!((shown.completion().byte_len, shown.entry.timestamp()), (33, 1 << 32 | 2));
-    let shown = rig.ring.advance(&Host).unwrap().unwrap();
+    let shown = rig.ring.advance(&HOST).unwrap().unwrap();
     assert_eq!((shown.wr_id, shown.completion().status, rig.told()), (2, WcStatus::RemoteAccess, 1));
-    assert!(rig.ring.advance(&Host).unwrap().is_none());
+    assert!(rig.ring.advance(&HOST).unwrap().is_none());
     assert_eq!(rig.told(), 2);
 }
 
@@ -543,7 +511,7 @@ fn sweeping_takes_one_qps_entries_and_gives_slots_back() {
         rig.write(Cqe::new(0x2, *slot));
     }
     rig.write(other(1));
-    rig.ring.sweep(&Host, 0, &rig.target);
+    rig.ring.sweep(&HOST, 0, &rig.target);
     rig.next.set_from(&rig.ring);
     assert_eq!(rig.told(), 4, "four of six are gone");
     assert_eq!(rig.post_srq(10..20).len(), 3);
@@ -570,10 +538,10 @@ fn case_04_unpolled_entries_move_to_the_new_ring() {
     // SAFETY: 16 entries of 64 bytes, kept until the end.
     let new = unsafe { Ring::new(NonNull::new(memory.as_mut_ptr()).unwrap().cast(), 4, 6) };
     new.invalidate();
-    assert!(!rig.ring.switch(&Host, new), "the old ring has not ended");
+    assert!(!rig.ring.switch(&HOST, new), "the old ring has not ended");
     assert_eq!(rig.told(), 10);
     rig.write(Cqe::new(0x5, 0)); // RESIZE_CQ, which the device counts
-    assert!(rig.ring.switch(&Host, new));
+    assert!(rig.ring.switch(&HOST, new));
     rig.next.set_from(&rig.ring);
     (rig.memory, rig.log) = (memory, 4);
     rig.post_sends([200, 201]);
