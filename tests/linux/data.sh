@@ -47,3 +47,5 @@ alone object_adapter 'python3 objects.py adapter'
 alone window_type_1 'python3 windows.py type_1 type_1_edges type_1_unbound rights'
 alone window_type_2 'python3 windows.py type_2 type_2_bound_twice'
 alone window_invalidated 'python3 windows.py local_invalidate send_with_invalidate not_to_be_invalidated'
+
+alone multicast 'python3 multicast.py members refusals'

@@ -3,6 +3,7 @@
 
 alone devinfo '[ "$(ibv_devinfo -v | grep -c "state:.*PORT_ACTIVE")" = "$(ls /sys/class/infiniband | wc -l)" ]'
 alone devinfo_lid 'ibv_devinfo | grep -q "port_lid:[[:space:]]*[12]$"'
+alone devinfo_sm_lid '[ "$(ibv_devinfo | grep -c "sm_lid:[[:space:]]*1$")" = "$(ls /sys/class/infiniband | wc -l)" ]'
 alone devinfo_rate 'cat /sys/class/infiniband/mlx5_0/ports/1/rate | grep -q "^100 Gb/sec (4X EDR)"'
 
 pair rc_pingpong 'ibv_rc_pingpong -n 200'
