@@ -19,6 +19,8 @@ pub const ROCE_UDP_PORT: u16 = 4791;
 const GIDS: usize = 8;
 /// Entries of the P_Key table.
 const PKEYS: usize = 128;
+/// Ports that come up without a subnet manager name one all the same, the same on the whole cable: the first card's LID.
+const SM_LID: u16 = 1;
 /// Subnet prefix without a subnet manager.
 const DEFAULT_PREFIX: u64 = 0xfe80_0000_0000_0000;
 
@@ -155,7 +157,7 @@ pub fn poll(hca: &mut Hca, bus: &mut dyn Bus) -> bool {
             let state = match (hca.config.link, hca.config.lid) {
                 (LinkKind::Ethernet, _) => PortState::Active,
                 (LinkKind::InfiniBand, Some(lid)) => {
-                    (hca.port.lid, hca.port.sm_lid) = (lid, lid);
+                    (hca.port.lid, hca.port.sm_lid) = (lid, SM_LID);
                     PortState::Active
                 }
                 (LinkKind::InfiniBand, None) => PortState::Init,
