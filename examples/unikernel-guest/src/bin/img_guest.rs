@@ -3,23 +3,22 @@
 #![no_std]
 #![no_main]
 
-use bareverbs::{Destroy, Device, PortNum, PortState, RawMemory};
+use bareverbs::Destroy;
 use bareverbs_examples::{
     address::Address,
     endpoint::{Endpoint, Progress},
     options::{Options, Program},
     report,
 };
-use bareverbs_hal::{PciFunction, Platform};
-use bareverbs_hal_conformance::{Edu, NoEngine, Outcome, run};
-use bareverbs_mlx5::{Config, Mlx5};
+use bareverbs_hal::PciFunction;
 use bareverbs_mlx5_prm::ids;
 use bareverbs_unikernel::{FunctionInfo, Machine, println, serial::Serial};
 use bareverbs_unikernel_guest::{
+    card, check,
     hal::{Function, Hal},
     kernel::Kernel,
 };
-use core::{alloc::Layout, fmt::Display, ptr::NonNull};
+use core::fmt::Display;
 use heapless::String;
 use spin::Once;
 
@@ -53,15 +52,14 @@ fn try_hal(machine: &'static Machine) -> Result<(), Told> {
     static FUNCTION: Once<Function> = Once::new();
     let kernel = Kernel(machine);
     let is_hca = |f: &FunctionInfo| ids::find(f.vendor, f.device).is_some();
-    let is_edu = |f: &FunctionInfo| u32::from(f.device) << 16 | u32::from(f.vendor) == Edu::ID;
-    let info = kernel.functions().find(|f| is_hca(f) || is_edu(f));
+    let info = kernel.functions().find(|f| is_hca(f) || check::is_edu(f));
     let info = info.ok_or("there is neither an HCA nor an edu device").during("PCI")?;
     // The edu device drives 28 address bits.
     let function = Function::new(kernel, info, 1 << 28).ok_or("no memory, or no ECAM").during("taking the function")?;
     let hal = Hal(FUNCTION.call_once(|| function));
     hal.set_bus_master(false).during("silencing the function")?;
 
-    let broken = if is_edu(info) { run(&hal, &mut Edu, &mut tell) } else { run(&hal, &mut NoEngine, &mut tell) };
+    let broken = check::check(&hal, info);
     println!("{broken} broken");
     if broken > 0 {
         return Err(Told);
@@ -69,27 +67,11 @@ fn try_hal(machine: &'static Machine) -> Result<(), Told> {
     if is_hca(info) { ping_pong(machine, hal) } else { Ok(()) }
 }
 
-fn tell(name: &'static str, outcome: Outcome) {
-    match outcome {
-        Ok(()) => println!("ok      {name}"),
-        Err(e) => println!("BROKEN  {name}: {e}"),
-    }
-}
-
-fn open(hal: Hal) -> Result<Mlx5<Hal>, bareverbs::Error> {
-    let config = Config { max_qps: 128, max_cqs: 128, max_srqs: 128, max_pds: 128, ..Config::default() };
-    let device = Mlx5::open(hal, config)?;
-    while device.query_port(PortNum(1))?.state != PortState::Active {
-        device.service()?;
-        device.relax();
-    }
-    Ok(device)
-}
-
 fn ping_pong(machine: &Machine, hal: Hal) -> Result<(), Told> {
     let options = Options::parse(Program::RcPingpong, machine.arguments()).during("the command line")?;
-    let device = open(hal).during("opening the HCA")?;
-    let mut end = Endpoint::new(device.clone(), &options, 0, 1, |len| buffer(hal, len)).during("making the objects")?;
+    let device = card::open(hal).during("opening the HCA")?;
+    let mut end =
+        Endpoint::new(device.clone(), &options, 0, 1, |len| card::buffer(hal, len)).during("making the objects")?;
     let local: Address = end.addresses().next().unwrap_or_default();
     let remote: Address = hear().parse().map_err(|_| "no address").during("the other end's address")?;
     end.connect(&options, &[remote]).during("connecting")?;
@@ -108,13 +90,6 @@ fn ping_pong(machine: &Machine, hal: Hal) -> Result<(), Told> {
     let _ = report::remote(&mut Serial, &remote);
     let _ = outcome.lines(&mut Serial);
     Ok(())
-}
-
-/// Memory for messages, never given back.
-fn buffer(hal: Hal, len: usize) -> Option<RawMemory> {
-    let ptr = hal.state_alloc(Layout::from_size_align(len, 4096).ok()?).ok()?;
-    // SAFETY: the pool gave it, and it is never given back.
-    Some(unsafe { RawMemory::new(NonNull::slice_from_raw_parts(ptr, len)) })
 }
 
 /// The next line of the other end.
