@@ -2,4 +2,5 @@
 
 pub mod browser;
 pub mod libmlx5;
+pub mod raw;
 pub mod wire;

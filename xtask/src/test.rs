@@ -4,7 +4,7 @@
 //! A group that cannot run is an error, and an error counts as failed: nothing is skipped in silence.
 
 use crate::gates;
-use crate::judges::{libmlx5, wire};
+use crate::judges::{libmlx5, raw, wire};
 use crate::mutants;
 use crate::shell::Shell;
 use crate::workspace::Workspace;
@@ -65,6 +65,7 @@ const GROUPS: &[Group] = &[
     ("wire-judges", Host, wire::self_test),
     ("wire-formats", Host, wire::formats),
     ("wire-examples", Host, examples::wire),
+    ("wire-raw", Host, raw::run),
     ("mutants-diff", Host, mutants::diff),
     ("guide", Host, image::guide),
     ("image-build", Host, image::build),

@@ -8,6 +8,7 @@ use crate::tools::{self, Tool};
 use anyhow::{Context, Result, bail, ensure};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 /// Protocols that tshark looks for in every payload of a queue pair.
 const GUESSES: &[&str] =
@@ -69,7 +70,7 @@ impl<'a> Judges<'a> {
         let checked = self.checksums(link, capture)?;
         ensure!(seen == checked, "tshark sees {seen} frames of queue pairs, {checked} had their checksums verified");
         for (filter, at_least) in expected {
-            let found = self.fields(capture, &["-Y", filter, "-e", "frame.number"])?.len();
+            let found = self.matching(capture, filter)?;
             ensure!(found >= *at_least, "{found} frames match {filter}, expected {at_least}");
         }
         Ok(())
@@ -88,18 +89,34 @@ impl<'a> Judges<'a> {
         if link == Link::Ib && ours.len() != frames.len() {
             bail!("tshark sees InfiniBand in {} of {} frames only", ours.len(), frames.len());
         }
+        self.unremarkable(capture)?;
+        Ok(ours.len())
+    }
+
+    /// tshark: nothing malformed or remarkable in any frame.
+    pub(super) fn unremarkable(&self, capture: &Path) -> Result<()> {
         let filter = "_ws.malformed || _ws.expert || _ws.short || _ws.unreassembled";
         let remarks = self.fields(capture, &["-Y", filter, "-e", "frame.number", "-e", "_ws.expert.message"])?;
         ensure!(remarks.is_empty(), "tshark remarks on {} frames:\n{}", remarks.len(), remarks.join("\n"));
-        Ok(ours.len())
+        Ok(())
+    }
+
+    /// tshark: how many frames match a display filter.
+    pub(super) fn matching(&self, capture: &Path, filter: &str) -> Result<usize> {
+        Ok(self.fields(capture, &["-Y", filter, "-e", "frame.number"])?.len())
     }
 
     /// Every ICRC and VCRC recomputed. Returns the number of frames.
     fn checksums(&self, link: Link, capture: &Path) -> Result<usize> {
-        let script = self.bench.workspace.root.join("xtask/judges").join(link.script());
-        let text = self.bench.shell.check(self.python.command()?.arg(script).arg(capture))?;
+        self.counted(link.script(), capture)
+    }
+
+    /// A script of `xtask/judges` that has nothing to complain about. Returns the number of frames that it checked.
+    pub(super) fn counted(&self, script: &str, capture: &Path) -> Result<usize> {
+        let path = self.bench.workspace.root.join("xtask/judges").join(script);
+        let text = self.bench.shell.check(self.python.command()?.arg(path).arg(capture))?;
         let count = text.lines().find_map(|line| line.split_once(" frames checked")?.0.parse().ok());
-        count.with_context(|| format!("{} does not say how many frames it checked", link.script()))
+        count.with_context(|| format!("{script} does not say how many frames it checked"))
     }
 
     /// tshark's fields, a line a frame.
@@ -160,10 +177,10 @@ pub fn self_test(bench: &Bench) -> Result<Tally> {
 pub fn formats(bench: &Bench) -> Result<Tally> {
     let judges = Judges::new(bench)?;
     let mut tally = Tally::default();
+    bench.shell.check(bench.workspace.cargo().args(["build", "-p", "bareverbs", "--example", "wire_frames"]))?;
+    let program = bench.workspace.target.join("debug/examples/wire_frames");
     for (name, link) in [("roce", Link::Roce), ("ib", Link::Ib)] {
-        let mut cargo = bench.workspace.cargo();
-        cargo.args(["run", "--quiet", "-p", "bareverbs", "--example", "wire_frames", "--", name]);
-        let lines = bench.shell.check(&mut cargo)?;
+        let lines = bench.shell.check(Command::new(&program).arg(name))?;
         let frames = lines.lines().map(bytes).collect::<Result<Vec<_>>>()?;
         let frames = if link == Link::Ib { frames.iter().map(|frame| erf(frame)).collect() } else { frames };
         let capture = write_capture(bench, &format!("{name}-formats"), link, &frames)?;
@@ -223,7 +240,7 @@ fn set_opcode(frame: &mut [u8], link: Link) {
 }
 
 /// Writes a pcap file, as tcpdump would.
-fn write_capture(bench: &Bench, name: &str, link: Link, frames: &[Vec<u8>]) -> Result<PathBuf> {
+pub(super) fn write_capture(bench: &Bench, name: &str, link: Link, frames: &[Vec<u8>]) -> Result<PathBuf> {
     let mut file: Vec<u8> = Vec::new();
     for word in [0xa1b2_c3d4, 2 | 4 << 16, 0, 0, 65535, link.linktype()] {
         file.extend(u32::to_le_bytes(word));
@@ -243,7 +260,7 @@ fn write_capture(bench: &Bench, name: &str, link: Link, frames: &[Vec<u8>]) -> R
 }
 
 /// Shows that a judge refuses a capture, and for this reason.
-fn refuse<T>(verdict: Result<T>, reason: &str) -> Result<()> {
+pub(super) fn refuse<T>(verdict: Result<T>, reason: &str) -> Result<()> {
     match verdict {
         Ok(_) => bail!("a judge lets a corrupted capture through ({reason})"),
         Err(error) if !format!("{error:#}").contains(reason) => {
