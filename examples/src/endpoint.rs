@@ -9,7 +9,7 @@ use crate::{
 use bareverbs::{
     Access, AckTimeout, AhAttr, Completion, CompletionQueue, CqInit, Device, Error, Event, GlobalRoute, LinkLayer, Mac,
     Memory, MemoryRegion, Mtu, Notify, PollError, PortState, PostListError, Psn, Qkey, QpAttr, QpCap, QpInit, QpState,
-    QpType, QueuePair, RecvWr, RetryCount, RnrTimer, SendOp, SendWr, SharedReceiveQueue, SrqAttr, UdDestination,
+    QpType, Qpn, QueuePair, RecvWr, RetryCount, RnrTimer, SendOp, SendWr, SharedReceiveQueue, SrqAttr, UdDestination,
     WcOpcode, WcStatus,
 };
 use core::{fmt, time::Duration};
@@ -52,7 +52,7 @@ pub enum Failure {
         /// Which message, counted on its QP.
         iteration: u64,
         /// Which QP of this end.
-        qp: usize,
+        qpn: Qpn,
         /// Which byte.
         offset: usize,
     },
@@ -93,8 +93,8 @@ impl fmt::Display for Failure {
                 let code = *status as u8;
                 write!(f, "Failed status {status} ({code}) for wr_id {wr_id:#x}, vendor syndrome {vendor_err:#x}")
             }
-            Self::Mismatch { iteration, qp, offset } => {
-                write!(f, "invalid data in message {iteration} of QP {qp} at byte {offset}")
+            Self::Mismatch { iteration, qpn, offset } => {
+                write!(f, "invalid data in message {iteration} on QPN 0x{:06x} at byte {offset}", qpn.get())
             }
             Self::Length { got, expected } => write!(f, "a message of {got} bytes arrived, {expected} were sent"),
             Self::PortNotActive(state) => write!(f, "the port is {}, not PORT_ACTIVE", state.name()),
@@ -469,7 +469,7 @@ impl<D: Device, M: Memory> Endpoint<D, M> {
             let chunk = &mut chunk[..bytes];
             self.recv.read(base + offset, chunk).during("read")?;
             if let Some(offset) = message.mismatch(offset, chunk) {
-                return Err(Failure::Mismatch { iteration, qp: i, offset });
+                return Err(Failure::Mismatch { iteration, qpn: c.qpn, offset });
             }
         }
         Ok(())

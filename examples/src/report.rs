@@ -59,6 +59,27 @@ impl Outcome {
     }
 }
 
+/// A failure as one JSON object on one line.
+pub fn json_error(out: &mut dyn fmt::Write, error: &dyn fmt::Display) -> fmt::Result {
+    use fmt::Write;
+    out.write_str("{\"error\":\"")?;
+    write!(Escaped(out), "{error}")?;
+    out.write_str("\"}\n")
+}
+
+/// The inside of a JSON string (RFC 8259, section 7).
+struct Escaped<'a>(&'a mut dyn fmt::Write);
+
+impl fmt::Write for Escaped<'_> {
+    fn write_str(&mut self, s: &str) -> fmt::Result {
+        s.chars().try_for_each(|c| match c {
+            '"' | '\\' => write!(self.0, "\\{c}"),
+            '\0'..='\x1f' => write!(self.0, "\\u{:04x}", u32::from(c)),
+            _ => self.0.write_char(c),
+        })
+    }
+}
+
 /// A fraction, rounded to hundredths; 0 where there is nothing to divide by.
 struct Hundredths(u64);
 
@@ -91,5 +112,12 @@ mod tests {
         text.clear();
         Outcome { iters: 0, size: 0, elapsed: Duration::ZERO }.lines(&mut text).unwrap();
         assert!(text.starts_with("0 bytes in 0.00 seconds = 0.00 Mbit/sec"), "{text}");
+    }
+
+    #[test]
+    fn an_error_is_a_json_object() {
+        let mut text = String::new();
+        json_error(&mut text, &"a \"name\" with \\,\na new line and an ü").unwrap();
+        assert_eq!(text, "{\"error\":\"a \\\"name\\\" with \\\\,\\u000aa new line and an ü\"}\n");
     }
 }

@@ -7,6 +7,7 @@ import ctypes
 import errno
 
 from pyverbs.addr import AH, GID, AHAttr, GlobalRoute
+from pyverbs.base import PyverbsCM
 from pyverbs.qp import QPAttr
 from pyverbs.wr import SendWR
 
@@ -24,10 +25,24 @@ GROUP = "ff12:601b:ffff:0000:0000:0000:0000:0701"
 OTHER_GROUP = "ff12:601b:ffff:0000:0000:0000:0000:0702"
 
 
+class IbvQp(ctypes.Structure):
+    """struct ibv_qp of infiniband/verbs.h, as far as it is needed."""
+
+    _fields_ = [(name, ctypes.c_void_p) for name in ("context", "qp_context", "pd", "send_cq", "recv_cq", "srq")]
+    _fields_ += [("handle", ctypes.c_uint32), ("qp_num", ctypes.c_uint32)]
+
+
+def ibv_qp(qp):
+    """What pyverbs does not give away: the pointer, which is the first thing that its class adds to the base class."""
+    pointer = ctypes.POINTER(IbvQp).from_address(id(qp) + PyverbsCM.__basicsize__)
+    check(pointer.contents.qp_num == qp.qp_num, "pyverbs keeps its pointer elsewhere")
+    return pointer
+
+
 def call(function, qp, group):
     """Attaches or detaches; tells the errno."""
     gid = bytes.fromhex(group.replace(":", ""))
-    return function(ctypes.c_void_p(qp.qp), gid, ctypes.c_uint16(LID))
+    return function(ibv_qp(qp), gid, ctypes.c_uint16(LID))
 
 
 def attach(qp, group):

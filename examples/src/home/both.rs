@@ -3,7 +3,7 @@
 use super::process::{Failed, Stdout};
 use crate::{
     address::Address,
-    endpoint::{Endpoint, Progress},
+    endpoint::{Endpoint, Failure, Progress},
     options::Options,
     report::{self, Outcome},
 };
@@ -36,6 +36,11 @@ fn addresses(told: &Told) -> std::fmt::Result {
     told.remote.iter().try_for_each(|a| report::remote(&mut Stdout, a))
 }
 
+/// Says which end a failure is of. The numbers are those of [`Endpoint::new`].
+fn of_end(sender: u8) -> impl Fn(Failure) -> Failed {
+    move |failure| format!("{}: {failure}", ["server", "client"][usize::from(sender & 1)]).into()
+}
+
 fn print(o: &Options<'_>, ends: [Told; 2]) -> Result<(), Failed> {
     if o.json {
         for told in &ends {
@@ -56,20 +61,26 @@ fn print(o: &Options<'_>, ends: [Told; 2]) -> Result<(), Failed> {
 /// Plays both ends step by step on this thread: server first, client second.
 pub(crate) fn on_one_thread<D: Device>(o: &Options<'_>, devices: [D; 2], seed: u64) -> Result<(), Failed> {
     let [server, client] = devices;
-    let mut server = Endpoint::new(server, o, 0, seed, buffer)?;
-    let mut client = Endpoint::new(client, o, 1, seed, buffer)?;
+    let (of_server, of_client) = (of_end(0), of_end(1));
+    let mut server = Endpoint::new(server, o, 0, seed, buffer).map_err(&of_server)?;
+    let mut client = Endpoint::new(client, o, 1, seed, buffer).map_err(&of_client)?;
     let (s, c): (Vec<_>, Vec<_>) = (server.addresses().collect(), client.addresses().collect());
-    server.connect(o, &c)?;
-    client.connect(o, &s)?;
-    server.start()?;
-    client.start()?;
-    while (server.step()?, client.step()?) != (Progress::Done, Progress::Done) {}
+    server.connect(o, &c).map_err(&of_server)?;
+    client.connect(o, &s).map_err(&of_client)?;
+    server.start().map_err(&of_server)?;
+    client.start().map_err(&of_client)?;
+    loop {
+        let progress = (server.step().map_err(&of_server)?, client.step().map_err(&of_client)?);
+        if progress == (Progress::Done, Progress::Done) {
+            break;
+        }
+    }
     let told = [
         Told { local: s.clone(), remote: c.clone(), outcome: server.outcome() },
         Told { local: c, remote: s, outcome: client.outcome() },
     ];
-    server.close()?;
-    client.close()?;
+    server.close().map_err(of_server)?;
+    client.close().map_err(of_client)?;
     print(o, told)
 }
 
@@ -114,18 +125,19 @@ fn one_end<D: Device>(
     to: mpsc::Sender<Vec<Address>>,
     from: mpsc::Receiver<Vec<Address>>,
 ) -> Result<Told, Failed> {
-    let mut end = Endpoint::new(open()?, o, sender, seed, buffer)?;
+    let failed = of_end(sender);
+    let mut end = Endpoint::new(open()?, o, sender, seed, buffer).map_err(&failed)?;
     let local: Vec<_> = end.addresses().collect();
     to.send(local.clone()).map_err(|_| GaveUp)?;
     let remote = from.recv().map_err(|_| GaveUp)?;
-    end.connect(o, &remote)?;
+    end.connect(o, &remote).map_err(&failed)?;
     // The client must not send before the server is ready to receive: a second exchange says so.
     to.send(Vec::new()).map_err(|_| GaveUp)?;
     from.recv().map_err(|_| GaveUp)?;
-    end.start()?;
+    end.start().map_err(&failed)?;
     let mut peer_done = false;
     loop {
-        match end.step()? {
+        match end.step().map_err(&failed)? {
             Progress::Done => break,
             Progress::Worked => {}
             Progress::Idle => match from.try_recv() {
@@ -141,6 +153,6 @@ fn one_end<D: Device>(
     if !peer_done {
         from.recv().map_err(|_| GaveUp)?;
     }
-    end.close()?;
+    end.close().map_err(&failed)?;
     Ok(Told { local, remote, outcome })
 }

@@ -1,7 +1,10 @@
 //! A Linux process: the command line, the output, the exit status.
 
 use super::usage::usage;
-use crate::options::{Options, Program};
+use crate::{
+    options::{Options, Program},
+    report,
+};
 use std::{
     env, fmt,
     io::{self, ErrorKind, Write},
@@ -47,7 +50,7 @@ pub fn main(program: Program) -> ExitCode {
         Ok(options) => options,
         Err(e) => {
             eprintln!("{name}: {e}\n`{name} --help` lists the options");
-            return ExitCode::from(2);
+            return failed(args.iter().any(|a| a == "--json"), &e, 2);
         }
     };
     if options.help {
@@ -58,9 +61,16 @@ pub fn main(program: Program) -> ExitCode {
         Err(_) if CLOSED.load(Ordering::Relaxed) => ExitCode::from(SIGPIPE),
         Err(e) => {
             eprintln!("{name}: {e}");
-            ExitCode::FAILURE
+            failed(options.json, &e, 1)
         }
     }
+}
+
+/// Ends with a status after an error was told; whoever reads JSON is told in JSON too.
+fn failed(json: bool, error: &dyn fmt::Display, status: u8) -> ExitCode {
+    // Where standard output is gone, standard error and the status have told.
+    let _ = if json { report::json_error(&mut Stdout, error) } else { Ok(()) };
+    ExitCode::from(status)
 }
 
 fn run(o: &Options<'_>) -> Result<(), Failed> {

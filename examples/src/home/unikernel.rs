@@ -110,6 +110,8 @@ fn main(
         Ok(()) => 0,
         Err(e) => {
             println!("{}: {e}", program.name());
+            // The serial port takes all.
+            let _ = if options.json { report::json_error(&mut Serial, &e) } else { Ok(()) };
             1
         }
     }

@@ -22,7 +22,7 @@ pub fn clippy(bench: &Bench) -> Result<Tally> {
     let mut tally = Tally::default();
     for package in &bench.workspace.packages {
         let mut cargo = bench.workspace.cargo();
-        cargo.args(["clippy", "--quiet", "--no-deps", "--all-targets", "-p", &package.name, "--", "-D", "warnings"]);
+        cargo.args(["clippy", "--no-deps", "--all-targets", "-p", &package.name, "--", "-D", "warnings"]);
         tally.count(bench.shell.check(&mut cargo).map(drop));
     }
     Ok(tally)
@@ -45,7 +45,7 @@ pub fn doc(bench: &Bench) -> Result<Tally> {
     for package in &bench.workspace.packages {
         let mut cargo = bench.workspace.cargo();
         cargo.env("RUSTDOCFLAGS", "-D warnings");
-        cargo.args(["doc", "--quiet", "--no-deps", "-p", &package.name]);
+        cargo.args(["doc", "--no-deps", "-p", &package.name]);
         tally.count(bench.shell.check(&mut cargo).map(drop));
     }
     Ok(tally)

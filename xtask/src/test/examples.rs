@@ -105,6 +105,8 @@ const REFUSALS: &[(&str, &str, i32, &str)] = &[
     ("rc_pingpong", "--ip 10.0.0.1", 1, "--ip is for Ethernet"),
     ("rc_pingpong", "--dmac 02:00:00:00:00:01", 1, "--dmac is for Ethernet"),
     ("rc_pingpong", "-d loopback --pcap x", 1, "--pcap is for modelled HCAs"),
+    ("rc_pingpong", "--json -i 3", 1, "{\"error\":\"server: query_port: "),
+    ("rc_pingpong", "--json -q 2", 2, "{\"error\":\"no such option: -q"),
     ("devinfo", "--json", 2, "no such option: --json"),
     ("devinfo", "-i 3", 1, "no port 3"),
     ("devices", "x", 2, "no argument is taken"),
