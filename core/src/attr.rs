@@ -1,6 +1,6 @@
 //! Attributes of devices, ports, addresses and objects (manual pages ibv_query_device, ibv_query_port, ...).
 
-use crate::{Device, Gid, Lid, Mac, Mtu, PortNum, QpType};
+use crate::{Device, Error, Gid, Lid, Mac, Mtu, PortNum, QpType};
 use bitflags::bitflags;
 
 bitflags! {
@@ -20,6 +20,49 @@ bitflags! {
         const MW_BIND = 16;
         /// Of a region: pages come when they are touched (on-demand paging).
         const ON_DEMAND = 64;
+    }
+}
+
+/// Who is given rights.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AccessOf {
+    /// A region, registered by a verb.
+    Region,
+    /// A region, registered by a request.
+    FastRegion,
+    /// A memory window.
+    Window,
+    /// The peer of a QP.
+    Qp,
+}
+
+impl Access {
+    /// What a peer may do.
+    pub const REMOTE: Self = Self::REMOTE_WRITE.union(Self::REMOTE_READ).union(Self::REMOTE_ATOMIC);
+    /// What changes memory at a peer's word.
+    pub const REMOTE_CHANGE: Self = Self::REMOTE_WRITE.union(Self::REMOTE_ATOMIC);
+
+    /// For drivers: whether these rights go together, suit who is given them, and are there on a device with or without
+    /// atomics. [`Error::AccessNeedsLocalWrite`] (IBA 10.6.3.1, ibv_reg_mr: of regions, since a window has no local rights
+    /// and lends its region's), [`Error::Unsupported`].
+    pub const fn check(self, of: AccessOf, atomics: bool) -> Result<(), Error> {
+        let is_region = matches!(of, AccessOf::Region | AccessOf::FastRegion);
+        if is_region && self.intersects(Self::REMOTE_CHANGE) && !self.contains(Self::LOCAL_WRITE) {
+            return Err(Error::AccessNeedsLocalWrite);
+        }
+        if self.contains(Self::REMOTE_ATOMIC) && !atomics {
+            return Err(Error::Unsupported("atomics"));
+        }
+        if self.contains(Self::ON_DEMAND) {
+            return Err(Error::Unsupported("on-demand paging"));
+        }
+        match of {
+            AccessOf::Window if !Self::REMOTE.contains(self) => Err(Error::Unsupported("local rights of a window")),
+            AccessOf::FastRegion if self.contains(Self::MW_BIND) => {
+                Err(Error::Unsupported("windows of a region for fast registration"))
+            }
+            _ => Ok(()),
+        }
     }
 }
 

@@ -376,6 +376,10 @@ pub enum PostError {
     },
     /// A registration of no bytes, or of more than there are addresses behind its first.
     NoSuchRange,
+    /// A registration that lets peers write or do atomics, and not the device itself (IBA 10.6.3.1).
+    AccessNeedsLocalWrite,
+    /// A bind or registration with rights that the device lacks, or that its object does not have.
+    UnsupportedAccess,
     /// The device failed; see [`crate::Device::service`].
     DeviceFatal,
 }
@@ -398,6 +402,8 @@ impl fmt::Display for PostError {
             Self::Foreign(object) => write!(f, "the {object:?} belongs to another device"),
             Self::QueueTooSmall { needs } => write!(f, "the queue has fewer than {needs} places"),
             Self::NoSuchRange => f.write_str("no bytes, or more than there are addresses for"),
+            Self::AccessNeedsLocalWrite => Error::AccessNeedsLocalWrite.fmt(f),
+            Self::UnsupportedAccess => f.write_str("rights that the device lacks, or that are not for this object"),
             Self::UsesSrq => f.write_str("the QP receives from an SRQ"),
             Self::SrqError => f.write_str("the SRQ failed"),
             Self::DeviceFatal => f.write_str("the device failed"),
@@ -406,6 +412,16 @@ impl fmt::Display for PostError {
 }
 
 impl core::error::Error for PostError {}
+
+impl PostError {
+    /// For drivers: what [`Access::check`] says of a request.
+    pub const fn of_access(error: Error) -> Self {
+        match error {
+            Error::AccessNeedsLocalWrite => Self::AccessNeedsLocalWrite,
+            _ => Self::UnsupportedAccess,
+        }
+    }
+}
 
 /// Where in a list posting stopped. All requests before `index` are posted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

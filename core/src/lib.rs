@@ -24,8 +24,8 @@ pub mod wq;
 mod wr;
 
 pub use attr::{
-    Access, AhAttr, CqInit, DeviceAttr, GidEntry, GidType, GlobalRoute, LinkLayer, PortAttr, PortState, QpCap, QpInit,
-    SrqAttr, XrcSrqInit,
+    Access, AccessOf, AhAttr, CqInit, DeviceAttr, GidEntry, GidType, GlobalRoute, LinkLayer, PortAttr, PortState,
+    QpCap, QpInit, SrqAttr, XrcSrqInit,
 };
 pub use error::{Argument, Error, Object, PlatformError, PollError, PostError, PostListError};
 pub use event::Event;

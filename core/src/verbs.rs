@@ -1,10 +1,10 @@
 //! The verbs as traits. Programs are written against these alone.
 
 use crate::{
-    Access, AddressHandle, AhAttr, Bind, Completion, Cqn, DeviceAttr, Error, Event, FastInit, FastRegion, FlowSpec,
-    Gid, GidEntry, Lid, Lkey, MemoryWindow, Pkey, PollError, PortAttr, PortNum, PostError, PostListError, QpAttr,
-    QpCap, QpInit, QpState, QpType, Qpn, RecvWr, Rkey, SendFlags, SendWr, Sge, SrqAttr, Srqn, WcFlags, WcOpcode,
-    WcStatus, WindowKind,
+    Access, AccessOf, AddressHandle, AhAttr, Bind, Completion, Cqn, DeviceAttr, Error, Event, FastInit, FastRegion,
+    FlowSpec, Gid, GidEntry, Lid, Lkey, MemoryWindow, Pkey, PollError, PortAttr, PortNum, PostError, PostListError,
+    QpAttr, QpCap, QpInit, QpState, QpType, Qpn, RecvWr, Rkey, SendFlags, SendWr, Sge, SrqAttr, Srqn, WcFlags,
+    WcOpcode, WcStatus, WindowKind,
     attr::{CqInit, XrcSrqInit},
 };
 use core::{borrow::Borrow, fmt, ops::Range, ptr::NonNull, time::Duration};
@@ -278,11 +278,10 @@ pub trait MemoryRegion<M: Memory>: Sized {
     /// [`Error::RegionLacks`] if the region was not registered for it.
     fn bind(&self, range: Range<usize>, access: Access) -> Result<Bind, Error> {
         let length = check_range(&range, self.len())?;
-        if access.intersects(Access::LOCAL_WRITE | Access::MW_BIND) {
-            return Err(Error::Unsupported("local rights of a window"));
-        }
+        // Whether there are atomics the device knows: the request is refused.
+        access.check(AccessOf::Window, true)?;
         let mut needs = Access::MW_BIND;
-        needs.set(Access::LOCAL_WRITE, access.intersects(Access::REMOTE_WRITE | Access::REMOTE_ATOMIC));
+        needs.set(Access::LOCAL_WRITE, access.intersects(Access::REMOTE_CHANGE));
         let lacks = needs.difference(self.access());
         if !lacks.is_empty() {
             return Err(Error::RegionLacks(lacks));
@@ -322,8 +321,9 @@ pub trait MemoryRegion<M: Memory>: Sized {
         Err(Error::Unsupported("re-registration"))
     }
 
-    /// Deregisters and gives the memory back (ibv_dereg_mr). [`Error::Busy`] while windows are bound to it. Requests that
-    /// still name the region fail. Refused with the device's fatal error while the device failed and cannot be stopped: it
+    /// Deregisters and gives the memory back (ibv_dereg_mr). [`Error::Busy`] while windows are bound to it; dropping it
+    /// deregisters it even then. Requests that still name the region fail, and so do those of peers through a window that
+    /// is bound to it, or that a request posted before binds to it. Refused with the device's fatal error while the device failed and cannot be stopped: it
     /// may still write to the memory.
     fn deregister(self) -> Result<M, Refused<Self>>;
 }

@@ -9,7 +9,7 @@ use crate::{
     pd::Pd,
     policy::{Lock, Policy},
 };
-use bareverbs::{Access, Argument, Error, Lkey, Memory, MemoryRegion, Object, Refused, RegionInit, Rkey};
+use bareverbs::{Access, AccessOf, Argument, Error, Lkey, Memory, MemoryRegion, Object, Refused, RegionInit, Rkey};
 use bareverbs_hal::{MapAccess, Mapping, PAGE_SIZE, PciFunction, Segment};
 use bareverbs_mlx5_prm::{
     cmd::Opcode,
@@ -109,21 +109,6 @@ pub(crate) fn pages(segments: &EachSegment<'_>, iova: u64, layout: Layout, f: &m
     });
 }
 
-/// Rights that go together, and that the device has.
-fn check_access(access: Access, atomics: bool) -> Result<(), Error> {
-    let remote_change = Access::REMOTE_WRITE | Access::REMOTE_ATOMIC;
-    if access.intersects(remote_change) && !access.contains(Access::LOCAL_WRITE) {
-        return Err(Error::AccessNeedsLocalWrite);
-    }
-    if access.contains(Access::REMOTE_ATOMIC) && !atomics {
-        return Err(Error::Unsupported("atomics"));
-    }
-    if access.contains(Access::ON_DEMAND) {
-        return Err(Error::Unsupported("on-demand paging"));
-    }
-    Ok(())
-}
-
 impl<M: Memory, H: PciFunction, P: Policy> Mr<M, H, P> {
     pub(crate) fn register(
         device: &Mlx5<H, P>,
@@ -154,7 +139,7 @@ impl<M: Memory, H: PciFunction, P: Policy> Mr<M, H, P> {
         if !pd.belongs_to(device) {
             return Err(Error::Foreign(Object::Pd));
         }
-        check_access(init.access, hca.caps.atomics)?;
+        init.access.check(AccessOf::Region, hca.caps.atomics)?;
         let range = memory.range();
         let (ptr, len) = (range.cast::<u8>(), range.len());
         let max = 1u64.checked_shl(cmd_hca_cap::LOG_MAX_MRW_SZ.get(&hca.caps.general)).unwrap_or(u64::MAX);
@@ -220,7 +205,8 @@ impl<M: Memory, H: PciFunction, P: Policy> Mr<M, H, P> {
         }
     }
 
-    /// An error while windows are bound to the region.
+    /// An error while windows are bound to the region (ibv_dereg_mr). A bind that is posted and not done yet does not count:
+    /// the device looks a window's region up at each access, and finds no key then.
     fn check_windows(&self) -> Result<(), Error> {
         let hca = self.pd.0.device.hca();
         if !self.access.contains(Access::MW_BIND) {
@@ -229,7 +215,7 @@ impl<M: Memory, H: PciFunction, P: Policy> Mr<M, H, P> {
         hca.control.with(|control| match control.fatal() {
             // The device has no windows any more.
             Some(_) => Ok(()),
-            None => match control.windows_bound(&hca.hal, self.key >> 8)? {
+            None => match control.windows_bound(&hca.hal, Lkey(self.key))? {
                 0 => Ok(()),
                 holders => Err(Error::Busy { holders }),
             },
@@ -313,7 +299,7 @@ impl<M: Memory, H: PciFunction, P: Policy> MemoryRegion<M> for Mr<M, H, P> {
     /// Another key over the same memory takes the place of the one that there was.
     fn reregister(&mut self, access: Access) -> Result<(), Error> {
         let hca = self.pd.0.device.hca();
-        check_access(access, hca.caps.atomics)?;
+        access.check(AccessOf::Region, hca.caps.atomics)?;
         self.check_windows()?;
         let memory = (self.mapping.ptr, self.mapping.len);
         let (mapping, key, _) = Self::create(&self.pd.0.device, &self.pd, memory, self.iova, access)?;
@@ -348,6 +334,7 @@ impl<M: Memory, H: PciFunction, P: Policy> MemoryRegion<M> for Mr<M, H, P> {
 }
 
 impl<M: Memory, H: PciFunction, P: Policy> Drop for Mr<M, H, P> {
+    /// Nobody asks for windows: without the key the device finds no memory behind them.
     fn drop(&mut self) {
         match self.destroy_key() {
             // SAFETY: the device reaches the memory no more; taken once, for the region is gone.

@@ -21,10 +21,10 @@ use core::{
     cell::Cell,
     ops::Range,
     ptr::NonNull,
-    sync::atomic::{AtomicU32, AtomicU64, Ordering},
+    sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
 };
 
-/// Index of a key that the device does not have, and no region's.
+/// Index of a key that the device does not have.
 const NO_INDEX: u32 = u32::MAX;
 
 /// A memory window (ibv_alloc_mw).
@@ -57,10 +57,11 @@ pub(crate) struct Key<H: PciFunction, P: Policy> {
     bound: Bound,
 }
 
-/// Which region a window was bound to last, in the list of all windows of the device.
+/// A window, in the list of all windows of the device.
 pub(crate) struct Bound {
     index: AtomicU32,
-    region: AtomicU32,
+    /// A bind was posted at some time: before that the device need not be asked.
+    used: AtomicBool,
     next: Cell<Option<NonNull<Bound>>>,
 }
 
@@ -135,7 +136,7 @@ impl<H: PciFunction, P: Policy> Key<H, P> {
             key: AtomicU32::new(variant.into()),
             capacity,
             range: (AtomicU64::new(0), AtomicU64::new(0)),
-            bound: Bound { index: AtomicU32::new(NO_INDEX), region: AtomicU32::new(NO_INDEX), next: Cell::new(None) },
+            bound: Bound { index: AtomicU32::new(NO_INDEX), used: AtomicBool::new(false), next: Cell::new(None) },
         };
         // From here on dropping the object undoes everything.
         let key = Counted::new(object)?;
@@ -164,15 +165,19 @@ impl<H: PciFunction, P: Policy> Key<H, P> {
         Ok(())
     }
 
-    /// Takes the key from the device, once. PRM: DESTROY_MKEY.
+    /// Takes the key from the device, once, and the window out of the list before anybody else can ask the device for it.
+    /// PRM: DESTROY_MKEY.
     fn destroy(&self) -> Result<(), Error> {
-        let index = self.bound.index.load(Ordering::Relaxed);
-        if index == NO_INDEX {
-            return Ok(());
-        }
-        self.device.hca().destroy(Opcode::DESTROY_MKEY, index)?;
-        self.bound.index.store(NO_INDEX, Ordering::Relaxed);
-        Ok(())
+        let hca = self.device.hca();
+        hca.control.with(|control| {
+            let index = self.bound.index.load(Ordering::Relaxed);
+            if index != NO_INDEX {
+                control.destroy(&hca.hal, Opcode::DESTROY_MKEY, index)?;
+                self.bound.index.store(NO_INDEX, Ordering::Relaxed);
+                control.forget_window(NonNull::from(&self.bound));
+            }
+            Ok(())
+        })
     }
 
     /// The whole key, with the variant that was chosen last.
@@ -192,13 +197,10 @@ impl<H: PciFunction, P: Policy> Key<H, P> {
         }
     }
 
-    /// A bind was posted: with this key, to this region if it opens anything.
-    pub(crate) fn bind_to(&self, key: u32, region: Option<Lkey>) {
+    /// A bind was posted, with this key.
+    pub(crate) fn bind_posted(&self, key: u32) {
         self.key.store(key, Ordering::Relaxed);
-        // A window that is closed is still bound until the request is done.
-        if let Some(Lkey(lkey)) = region {
-            self.bound.region.store(lkey >> 8, Ordering::Relaxed);
-        }
+        self.bound.used.store(true, Ordering::Relaxed);
     }
 
     /// A registration was posted.
@@ -247,23 +249,24 @@ impl Control {
         }
     }
 
-    /// How many windows are bound to the region of this index. The device is asked: a peer may have invalidated one. PRM:
-    /// QUERY_MKEY.
-    pub(crate) fn windows_bound<H: PciFunction>(&mut self, hal: &H, region: u32) -> Result<u32, Error> {
+    /// How many windows are bound to the region of this key. The device is asked, for it alone knows: binds may be posted
+    /// and not done yet, several for one window, and a peer may have invalidated one. PRM: QUERY_MKEY.
+    pub(crate) fn windows_bound<H: PciFunction>(&mut self, hal: &H, region: Lkey) -> Result<u32, Error> {
         let (mut count, mut at) = (0, self.windows);
         while let Some(window) = at {
             // SAFETY: windows leave the list before they go; the control lock is held.
             let window = unsafe { window.as_ref() };
             at = window.next.get();
-            if window.region.load(Ordering::Relaxed) != region {
+            if !window.used.load(Ordering::Relaxed) {
                 continue;
             }
             let (mut input, mut out) = ([0; query_mkey::IN_LEN], [0; query_mkey::OUT_LEN]);
             query_mkey::MKEY_INDEX.set(&mut input, window.index.load(Ordering::Relaxed));
+            query_mkey::PG_ACCESS.set(&mut input, 1);
             self.execute(hal, query_mkey::OPCODE, 0, &mut input, &PageList::None, &mut out)?;
-            match mkc::FREE.at(query_mkey::out::MKC).is_set(&out) {
-                true => window.region.store(NO_INDEX, Ordering::Relaxed),
-                false => count += 1,
+            let bound_to = mkc::klm::KEY.at(query_mkey::out::TRANSLATION_0).get(&out);
+            if !mkc::FREE.at(query_mkey::out::MKC).is_set(&out) && bound_to == region.0 {
+                count += 1;
             }
         }
         Ok(count)

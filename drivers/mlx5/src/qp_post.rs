@@ -8,7 +8,7 @@ use crate::{
     sq::{SendRing, umr},
 };
 use bareverbs::{
-    Access, Bind, Error, FastInit, FlowSpec, Gid, Lid, Object, PostError, PostListError, QpAttr, QpCap, QpState,
+    AccessOf, Bind, Error, FastInit, FlowSpec, Gid, Lid, Object, PostError, PostListError, QpAttr, QpCap, QpState,
     QpType, Qpn, QueuePair, RecvWr, Rkey, SendFlags, SendWr,
 };
 use bareverbs_hal::PciFunction;
@@ -150,6 +150,7 @@ impl<H: PciFunction, P: Policy> QueuePair for Qp<H, P> {
         let (object, ring) = self.send_parts();
         object.check()?;
         umr::check(&window.0, &object.device, Object::Window)?;
+        bind.access().check(AccessOf::Window, object.device.hca().caps.atomics).map_err(PostError::of_access)?;
         let result = ring.push_bind(&object.target.send, window, bind, (wr_id, flags));
         object.name_full(ring, result)
     }
@@ -164,10 +165,7 @@ impl<H: PciFunction, P: Policy> QueuePair for Qp<H, P> {
         let (object, ring) = self.send_parts();
         object.check()?;
         umr::check(&region.0, &object.device, Object::FastRegion)?;
-        let atomics = if object.device.hca().caps.atomics { Access::empty() } else { Access::REMOTE_ATOMIC };
-        if init.access.intersects(Access::ON_DEMAND | Access::MW_BIND | atomics) {
-            return Err(PostError::UnsupportedOp);
-        }
+        init.access.check(AccessOf::FastRegion, object.device.hca().caps.atomics).map_err(PostError::of_access)?;
         let result = ring.push_register(&object.target.send, region, init, (wr_id, flags));
         object.name_full(ring, result)
     }

@@ -2,8 +2,8 @@
 
 use crate::{ah, cmd::PageList, hca::Hca, policy::Policy, port, qp::QpObject, watch::Watch};
 use bareverbs::{
-    Access, AckTimeout, AhAttr, Argument, Error, Gid, GlobalRoute, Lid, LinkLayer, Mac, Mtu, PortNum, Psn, Qkey,
-    QpAttr, QpAttrMask, QpState, QpType, Qpn, RetryCount, RnrTimer, qp::check_transition,
+    Access, AccessOf, AckTimeout, AhAttr, Argument, Error, Gid, GlobalRoute, Lid, LinkLayer, Mac, Mtu, PortNum, Psn,
+    Qkey, QpAttr, QpAttrMask, QpState, QpType, Qpn, RetryCount, RnrTimer, qp::check_transition,
 };
 use bareverbs_hal::PciFunction;
 use bareverbs_mlx5_prm::{
@@ -95,11 +95,10 @@ fn check_values<H: PciFunction, P: Policy>(hca: &Hca<H, P>, kind: QpType, attr: 
             return Err(Error::NoSuchIndex { table: Argument::Pkey, index: attr.pkey_index.into() });
         }
     }
-    if has(QpAttrMask::ACCESS_FLAGS) && attr.access.contains(Access::ON_DEMAND) {
-        return bad(QpAttrMask::ACCESS_FLAGS, "on-demand paging is a region's");
-    }
-    if has(QpAttrMask::ACCESS_FLAGS) && attr.access.contains(Access::REMOTE_ATOMIC) && !hca.attr.atomics {
-        return bad(QpAttrMask::ACCESS_FLAGS, "the device has no atomics");
+    if has(QpAttrMask::ACCESS_FLAGS)
+        && let Err(error) = attr.access.check(AccessOf::Qp, hca.caps.atomics)
+    {
+        return bad(QpAttrMask::ACCESS_FLAGS, if let Error::Unsupported(what) = error { what } else { "rights" });
     }
     if has(QpAttrMask::PATH_MTU) && attr.path_mtu > hca.caps.max_mtu {
         return bad(QpAttrMask::PATH_MTU, "larger than the port's");

@@ -190,7 +190,7 @@ impl SendRing {
         }
         let range = (bind.length(), bind.lkey().0, bind.addr());
         self.push_umr(queue, request, core::iter::once(range), opens.into(), wr)?;
-        window.bind_to(key, opens.then_some(bind.lkey()));
+        window.bind_posted(key);
         Ok(Rkey(key))
     }
 

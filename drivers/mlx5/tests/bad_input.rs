@@ -318,6 +318,11 @@ fn windows(judge: &mut Judge, pair: &Pair) {
     let error = PostError::NoSuchRange;
     judge.refuses("push_register", || reset.push_register(&mut region, &init(&[], 0), 0, flags), error);
     judge.refuses("push_register", || reset.push_register(&mut region, &init(&one, u64::MAX), 0, flags), error);
+    for (access, error) in [(write, PostError::AccessNeedsLocalWrite), (Access::MW_BIND, PostError::UnsupportedAccess)]
+    {
+        let init = FastInit { elements: &one, iova: 0, access };
+        judge.refuses("push_register", || reset.push_register(&mut region, &init, 0, flags), error);
+    }
 }
 
 fn queue_pairs(judge: &mut Judge, pair: &Pair) {

@@ -1,7 +1,7 @@
 //! Memory regions.
 
 use crate::device::{Node, Pd};
-use bareverbs::{Access, Argument, Error, Lkey, Memory, MemoryRegion, Refused, RegionInit, Rkey, Sge};
+use bareverbs::{Access, AccessOf, Argument, Error, Lkey, Memory, MemoryRegion, Refused, RegionInit, Rkey, Sge};
 use std::{mem::ManuallyDrop, ptr::NonNull, rc::Rc};
 
 /// What a key names.
@@ -63,18 +63,11 @@ pub struct Mr<M> {
 impl<M: Memory> Mr<M> {
     pub(crate) fn new(node: Rc<Node>, pd: &Pd, memory: M, init: RegionInit) -> Result<Self, Refused<M>> {
         let range = memory.range();
-        let error = if init.access.intersects(Access::REMOTE_WRITE | Access::REMOTE_ATOMIC)
-            && !init.access.contains(Access::LOCAL_WRITE)
-        {
-            Some(Error::AccessNeedsLocalWrite)
-        } else if init.access.contains(Access::ON_DEMAND) {
-            Some(Error::Unsupported("on-demand paging"))
-        } else if range.is_empty() {
-            Some(Error::OutOfRange { what: Argument::RegionLength, wanted: 0, max: u64::MAX })
-        } else {
-            None
+        let fits = match range.len() {
+            0 => Err(Error::OutOfRange { what: Argument::RegionLength, wanted: 0, max: u64::MAX }),
+            _ => init.access.check(AccessOf::Region, true),
         };
-        if let Some(error) = error {
+        if let Err(error) = fits {
             return Err(Refused { handle: memory, error });
         }
         let ptr = range.cast::<u8>();

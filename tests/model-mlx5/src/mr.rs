@@ -406,7 +406,7 @@ pub fn destroy_mkey(hca: &mut Hca, _bus: &mut dyn Bus, call: &mut Call) -> Outco
     require(gone.is_some(), Status::BadResource, 0x050e, format_args!("no memory key {index:#x}"))
 }
 
-/// QUERY_MKEY.
+/// QUERY_MKEY. Asked for the translation too, it tells the first 32 bytes of it.
 pub fn query_mkey(hca: &mut Hca, _bus: &mut dyn Bus, call: &mut Call) -> Outcome {
     let index = query::MKEY_INDEX.get(call.input);
     let Some(mkey) = hca.mkeys.table.get(&index) else {
@@ -415,5 +415,23 @@ pub fn query_mkey(hca: &mut Hca, _bus: &mut dyn Bus, call: &mut Call) -> Outcome
     let base = query::out::MKC;
     call.out[base..base + mkc::SIZE].copy_from_slice(&mkey.raw);
     mkc::FREE.at(base).set(call.out, u32::from(mkey.free));
+    if query::PG_ACCESS.is_set(call.input) {
+        let translation = &mut call.out[query::out::TRANSLATION_0..query::OUT_LEN];
+        match &mkey.translation {
+            Translation::Keys(ranges) => {
+                for (klm, (bytes, key, address)) in translation.chunks_exact_mut(mkc::klm::SIZE).zip(ranges) {
+                    mkc::klm::BYTE_COUNT.set(klm, *bytes as u32);
+                    mkc::klm::KEY.set(klm, *key);
+                    mkc::klm::ADDRESS.set(klm, *address);
+                }
+            }
+            Translation::Pages { pages, .. } => {
+                for (mtt, page) in translation.chunks_exact_mut(mkc::mtt::SIZE).zip(pages) {
+                    mkc::mtt::ADDRESS.set(mtt, *page);
+                }
+            }
+            Translation::Physical | Translation::Null => {}
+        }
+    }
     Ok(())
 }

@@ -64,13 +64,11 @@ pub mod query_mkey {
 
     /// Output fields.
     pub mod out {
-        use crate::field::Bytes;
-
         /// The [`mkc`](crate::context::mkc).
         pub const MKC: usize = 0x10;
-        /// First 16 bytes of the translation.
-        pub const TRANSLATION_0: Bytes = Bytes::new(0x110, 16);
+        /// First 16 bytes of the translation: a [`klm`](crate::context::mkc::klm) or two page addresses.
+        pub const TRANSLATION_0: usize = 0x110;
         /// Second 16 bytes of the translation.
-        pub const TRANSLATION_1: Bytes = Bytes::new(0x120, 16);
+        pub const TRANSLATION_1: usize = 0x120;
     }
 }

@@ -78,6 +78,20 @@ pub mod access_mode {
     pub const MEMIC: u32 = 0x5;
 }
 
+/// Range of another key in a translation, 16 bytes. PRM: "KLM".
+pub mod klm {
+    use crate::field::{Field, Field64};
+
+    /// Size in bytes.
+    pub const SIZE: usize = 16;
+    /// Length of the range in bytes.
+    pub const BYTE_COUNT: Field = Field::new(0x00, 31, 0);
+    /// The other key.
+    pub const KEY: Field = Field::new(0x04, 31, 0);
+    /// First address, in the other key's address space.
+    pub const ADDRESS: Field64 = Field64::new(0x08);
+}
+
 /// Page address in a translation table, 8 bytes. PRM: "Memory Translation Table Entry".
 pub mod mtt {
     use crate::field::Field64;

@@ -106,4 +106,8 @@ fn values_of_two_parts() {
     assert_eq!(Place::from(nic_vport_context::PERMANENT_MAC), bytes(0xf6, 6));
     assert_eq!(Place::from(xrc_srqc::DBR_ADDR), qword(0x28));
     assert_eq!(Place::from(mkc::QPN_MKEY_7_0), bits(0x04, 0xffff_ffff));
+    // `qp.h`: struct mlx5_klm.
+    assert_eq!(Place::from(mkc::klm::BYTE_COUNT), bits(0x00, 0xffff_ffff));
+    assert_eq!(Place::from(mkc::klm::KEY), bits(0x04, 0xffff_ffff));
+    assert_eq!(Place::from(mkc::klm::ADDRESS), qword(0x08));
 }

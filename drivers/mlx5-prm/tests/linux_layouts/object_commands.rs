@@ -1,6 +1,6 @@
 //! Commands on objects: queues, pairs of them, memory keys, domains.
 
-use crate::{base, bits, bytes, layout, qword};
+use crate::{base, bits, layout, qword};
 use bareverbs_mlx5_prm::commands;
 
 layout! { create_cq:
@@ -84,7 +84,7 @@ layout! { query_mkey:
         PG_ACCESS = bits(0x0c, 0x80000000),
     }
     commands::query_mkey::out {
-        MKC = base(0x10), TRANSLATION_0 = bytes(0x110, 16), TRANSLATION_1 = bytes(0x120, 16),
+        MKC = base(0x10), TRANSLATION_0 = base(0x110), TRANSLATION_1 = base(0x120),
     }
 }
 

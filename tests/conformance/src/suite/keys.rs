@@ -360,13 +360,51 @@ fn busy<D: Device>(lab: &mut Lab<D>) -> Outcome {
                 let [one, two] = windows;
                 two.destroy()?;
                 mr.deregister()?;
-                return Ok(one.destroy()?);
+                one.destroy()?;
+                return busy_by_device(lab, &mut ends);
             }
         }
         let memory = mr.deregister()?;
         mr = lab.devices[1].register(&lab.pds[1], memory, Access::LOCAL_WRITE | Access::MW_BIND)?;
     }
     Ok(())
+}
+
+/// What counts is what is done, not what is posted: a bind that waits neither holds its region nor frees another.
+fn busy_by_device<D: Device>(lab: &mut Lab<D>, ends: &mut [End<D>; 2]) -> Outcome {
+    let mut region = || lab.mr_with(1, 4096, Access::LOCAL_WRITE | Access::MW_BIND);
+    let (mut first, second) = (region()?, region()?);
+    let mut windows = [window(lab, WindowKind::One)?, window(lab, WindowKind::One)?];
+    bind(lab, &mut ends[1], &mut windows[0], &first.bind(0..8, WRITE)?)?;
+    // A second one waits while the region is refused for the first, and holds it later.
+    ends[1].qp.push_bind(&mut windows[1], &first.bind(8..16, WRITE)?, 7, SIGNALED)?;
+    first = refused_as_busy(first, 1)?;
+    ends[1].qp.ring_send();
+    ensure_eq!(lab.one(&mut ends[1].send_cq)?.status, WcStatus::Success, "the bind that waited");
+    bind(lab, &mut ends[1], &mut windows[0], &Bind::NOTHING)?;
+    first = refused_as_busy(first, 1)?;
+    // The window is to go to another region, but is still where it was.
+    ends[1].qp.push_bind(&mut windows[1], &second.bind(0..8, WRITE)?, 8, SIGNALED)?;
+    first = refused_as_busy(first, 1)?;
+    ends[1].qp.ring_send();
+    ensure_eq!(lab.one(&mut ends[1].send_cq)?.status, WcStatus::Success, "the bind to the other region");
+    let second = refused_as_busy(second, 1)?;
+    // A region that goes while a bind to it waits: the bind fails, or opens nothing.
+    let at = first.iova();
+    let rkey = ends[1].qp.push_bind(&mut windows[0], &first.bind(0..8, WRITE)?, 9, SIGNALED)?;
+    first.deregister()?;
+    ends[1].qp.ring_send();
+    let status = lab.one(&mut ends[1].send_cq)?.status;
+    ensure!(matches!(status, WcStatus::Success | WcStatus::MemoryWindowBind), "a bind to no region: {status:?}");
+    if status == WcStatus::MemoryWindowBind {
+        again(lab, ends)?;
+    }
+    refused(lab, ends, write(at, rkey), "a region that went")?;
+    // So does one that is dropped under its window.
+    let (at, rkey) = (second.iova(), windows[1].rkey());
+    success(lab, &mut ends[0], write(at, rkey), 8, "while it is there")?;
+    drop(second);
+    refused(lab, ends, write(at, rkey), "a region that was dropped")
 }
 
 fn refused_as_busy<M: bareverbs::Memory, R: MemoryRegion<M>>(mr: R, holders: u32) -> Outcome<R> {
