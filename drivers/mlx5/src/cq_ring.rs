@@ -445,6 +445,10 @@ impl CqRing {
         if cqe_opcode == opcode::INVALID {
             return Taken::Empty;
         }
+        // Compressed, or with data inside: nothing that this driver asks for, and nothing in it is where it is read here.
+        if kind & op_own::FORMAT_MASK != 0 {
+            return Taken::Bad(PollError::BadEntry);
+        }
         let side = if matches!(cqe_opcode, opcode::REQ | opcode::REQ_ERR) { Side::Send } else { Side::Receive };
         let Some(target) = self.target(entry, side).filter(|target| target.is_of(entry)) else {
             return Taken::Bad(PollError::UnknownQp(Qpn::new(entry.qpn())));
@@ -546,7 +550,8 @@ impl CqRing {
                 if entry.user_index() != user_index || !target.is_of(entry) {
                     return false;
                 }
-                if let (true, Some(slots)) = (entry.is_receive(), target.srq) {
+                let names_a_slot = entry.is_receive() && entry.op_own() & op_own::FORMAT_MASK == 0;
+                if let (true, Some(slots)) = (names_a_slot, target.srq) {
                     // SAFETY: a QP holds its SRQ, so the slots live as long as the target.
                     unsafe { slots.as_ref() }.complete(entry.wqe_counter(), shared);
                 }

@@ -12,6 +12,9 @@ use bareverbs_hal::{DmaBuffer, HalError, MapAccess, Mapping, Platform, Segment};
 use core::{alloc::Layout, cell::Cell, sync::atomic::AtomicU64, time::Duration};
 use std::{boxed::Box, rc::Rc, vec, vec::Vec};
 
+#[path = "cq_ring_format_tests.rs"]
+mod formats;
+
 const QPN: u32 = 0x01_0203;
 /// The CQ.
 const CQN: u32 = 7;
