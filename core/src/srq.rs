@@ -102,6 +102,8 @@ impl SrqSlots {
     /// [`complete`](Self::complete) for the one who may put slots into the ring now.
     #[inline(always)]
     fn give_back(&self, i: u32) -> Option<u64> {
+        // Read once: to the compiler the stores below might change them.
+        let (slots, mask) = (self.slots, self.mask);
         let slot = self.slot(i);
         // Acquire: the id was written before, also where a device tells of a slot that is posted at this moment.
         if slot.posted.load(Acquire) == 0 {
@@ -110,7 +112,8 @@ impl SrqSlots {
         let wr_id = slot.wr_id.load(Relaxed);
         slot.posted.store(0, Relaxed);
         let returned = self.returned.load(Relaxed);
-        self.slot(returned & self.mask).free.store(i, Relaxed);
+        // SAFETY: the index is masked to the table that `new` was promised.
+        unsafe { slots.add((returned & mask) as usize).as_ref() }.free.store(i, Relaxed);
         // Release: the poster reads the word, and writes the slot anew, after all of this.
         self.returned.store(returned.wrapping_add(1), Release);
         Some(wr_id)

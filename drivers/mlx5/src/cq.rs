@@ -244,7 +244,7 @@ impl<H: PciFunction, P: Policy> CqObject<H, P> {
     /// stack, and a poll of an empty queue none of it.
     #[inline(never)]
     fn poll_one(&self, place: &mut Completion) -> usize {
-        if self.ring.with(|ring| ring.poll_one(&self.next, &self.hca().hal, place)) {
+        if self.ring.with(|ring| ring.poll_one(&self.next, &self.hca().hal, P::SHARED, place)) {
             return 1;
         }
         self.poll_odd(core::slice::from_mut(place))
@@ -260,7 +260,10 @@ impl<H: PciFunction, P: Policy> CqObject<H, P> {
     /// Takes any number of completions, as [`poll_one`](Self::poll_one).
     #[inline(never)]
     fn poll_many(&self, out: &mut [Completion]) -> usize {
-        self.ring.with(|ring| ring.poll_many(&self.next, &self.hca().hal, out))
+        self.ring.with(|ring| {
+            let taken = ring.poll_many(&self.next, &self.hca().hal, P::SHARED, out);
+            taken.unwrap_or_else(|taken| ring.poll_odd(&self.next, &self.hca().hal, out, taken))
+        })
     }
 
     /// Why a poll took nothing although there was something.

@@ -2,13 +2,13 @@
 
 use crate::{
     cqe::{Context, Entry, completed, receive, request},
-    target::Target,
+    target::{Receives, Target},
     users::{Lookup, NO_CQN, Side},
 };
 use bareverbs::{
     Completion, Error, PollError, Qpn, WcOpcode,
     cq::Consumer,
-    sync::{AtomicPtr, AtomicU32, Ordering, reads_device_memory},
+    sync::{AtomicPtr, AtomicU32, Ordering, reads_device_memory, write_device_byte, writes_device_memory},
 };
 use bareverbs_hal::Dma;
 use bareverbs_mlx5_prm::{
@@ -30,6 +30,8 @@ pub(crate) struct Ring {
     stride: usize,
     /// Log of the number of entries.
     pub(crate) log: u32,
+    /// The bits of an index that do not name a place.
+    beyond: u32,
     /// Log of the bytes of an entry: 6 or 7.
     pub(crate) log_stride: u32,
 }
@@ -44,7 +46,7 @@ impl Ring {
         let first = unsafe { start.add(stride - 64) };
         // The end is compared with and never followed: with long entries it lies outside.
         let end = first.map_addr(|addr| addr.saturating_add(stride << log));
-        Self { first, end, stride, log, log_stride }
+        Self { first, end, stride, log, beyond: u32::MAX << log, log_stride }
     }
 
     /// The entry that a consumer stands at.
@@ -72,16 +74,44 @@ impl Ring {
 
     /// Copies an entry to a position of another ring, or of this one, and gives it the owner bit of that place.
     pub(crate) fn copy(&self, from: Consumer, to_ring: &Ring, to: Consumer) {
-        let (source, target) = (self.entry(from).0, to_ring.entry(to).0);
+        let (source, target) = (self.entry(from), to_ring.entry(to));
         let len = 1 << self.log_stride;
         debug_assert_eq!(self.log_stride, to_ring.log_stride);
+        reads_device_memory(source.0.as_ptr());
+        writes_device_memory(target.0.as_ptr());
+        let op_own = source.op_own() & !op_own::OWNER | to.owner();
         // SAFETY: whole entries of two rings of the same stride, which the device has written and does not write now.
+        // Their last byte is apart: a poll may look at it without the lock.
         unsafe {
             let before = len - 64;
-            core::ptr::copy(source.sub(before).as_ptr(), target.sub(before).as_ptr(), len);
-            let owner = target.add(OP_OWN);
-            owner.write(owner.read() & !op_own::OWNER | to.owner());
+            core::ptr::copy(source.0.sub(before).as_ptr(), target.0.sub(before).as_ptr(), before + OP_OWN);
+            write_device_byte(target.0.add(OP_OWN).as_ptr(), op_own);
         }
+    }
+
+    /// The entry behind another one: the next, or [`end`](Self::end).
+    #[inline(always)]
+    fn behind(&self, entry: Entry) -> Entry {
+        // SAFETY: one that is compared with the end before it is followed.
+        Entry(unsafe { entry.0.byte_add(self.stride) })
+    }
+
+    /// Entries from one to another behind it.
+    #[inline(always)]
+    fn between(&self, from: Entry, to: Entry) -> usize {
+        to.0.addr().get().wrapping_sub(from.0.addr().get()) >> self.log_stride
+    }
+
+    /// Entries from a position to the end.
+    #[inline(always)]
+    fn lap(&self, at: Consumer) -> usize {
+        (at.index() | self.beyond).wrapping_neg() as usize
+    }
+
+    /// The first entry, of the other owner bit, in place of the end.
+    #[inline(always)]
+    fn wrap(&self, entry: Entry, owner: u8) -> (Entry, u8) {
+        if entry.0 == self.end { (Entry(self.first), owner ^ op_own::OWNER) } else { (entry, owner) }
     }
 }
 
@@ -105,8 +135,7 @@ impl Next {
     /// Steps to the entry after this one.
     #[inline(always)]
     fn advance(&self, ring: &Ring, entry: Entry) {
-        // SAFETY: the next entry, or the end.
-        let after = unsafe { entry.0.byte_add(ring.stride) };
+        let after = ring.behind(entry).0;
         let word = self.0.load(Ordering::Relaxed);
         if after != ring.end {
             self.0.store(word.wrapping_byte_add(ring.stride), Ordering::Relaxed);
@@ -169,11 +198,11 @@ impl Shown {
         let kind = receive(entry.op_own() & KIND & !op_own::OWNER);
         let mut completion = Completion::default();
         match entry.work() {
-            _ if kind.good && frames => {
+            _ if kind.good() && frames => {
                 entry.received_frame(&mut completion, wr_id, qpn);
                 completion
             }
-            _ if kind.good => {
+            _ if kind.good() => {
                 match context {
                     None => entry.received(&mut completion, wr_id, qpn, kind),
                     Some(context) => entry.received_datagram(&mut completion, wr_id, qpn, kind, context),
@@ -282,13 +311,13 @@ impl CqRing {
         self.record(doorbell_record::CQ_ARM).store(value.to_be(), Ordering::Release);
     }
 
-    /// Takes one completion. `false`, and nothing was done, for a datagram and an entry that does not come every day.
+    /// Takes one completion. `false`, and nothing was done, if there is none that [`take_short`](Self::take_short) takes.
     #[inline(always)]
-    pub(crate) fn poll_one<H: Dma>(&mut self, next: &Next, hal: &H, place: &mut Completion) -> bool {
+    pub(crate) fn poll_one<H: Dma>(&mut self, next: &Next, hal: &H, shared: bool, place: &mut Completion) -> bool {
         let (entry, owner) = next.get();
         let kind = (entry.op_own() ^ owner) & KIND;
         hal.dma_rmb();
-        if kind & op_own::OWNER != 0 || !self.take_short::<false>(entry, kind, place) {
+        if !self.take_short(entry, kind, shared, place) {
             return false;
         }
         next.advance(&self.ring, entry);
@@ -297,28 +326,43 @@ impl CqRing {
         true
     }
 
-    /// Takes up to `out.len()` completions. `next` says where the consumer stands. Where none was taken,
-    /// [`refusal`](Self::refusal) says why.
+    /// Takes up to `out.len()` completions. The error is that so many were taken, and the others are for
+    /// [`poll_odd`](Self::poll_odd).
     #[inline(always)]
-    pub(crate) fn poll_many<H: Dma>(&mut self, next: &Next, hal: &H, out: &mut [Completion]) -> usize {
-        let (mut entry, mut owner) = next.get();
-        let mut taken = 0;
-        for place in out.iter_mut() {
+    pub(crate) fn poll_many<H: Dma>(
+        &mut self,
+        next: &Next,
+        hal: &H,
+        shared: bool,
+        out: &mut [Completion],
+    ) -> Result<usize, u32> {
+        let (begin, owner) = next.get();
+        let mut entry = begin;
+        // As far as the end of the ring, so that the loop need not look for it.
+        let lap = out.len().min(self.ring.lap(self.consumer));
+        let mut left = None;
+        for place in out.split_at_mut_checked(lap).map_or(&mut [][..], |(places, _)| places) {
             let kind = (entry.op_own() ^ owner) & KIND;
-            if kind & op_own::OWNER != 0 {
+            hal.dma_rmb();
+            if !self.take_short(entry, kind, shared, place) {
+                left = Some(kind);
                 break;
             }
-            hal.dma_rmb();
-            if !self.take_short::<true>(entry, kind, place) {
-                return self.poll_odd(next, hal, out, taken);
-            }
-            taken += 1;
-            (entry, owner) = self.after(entry, owner);
+            entry = self.ring.behind(entry);
         }
-        self.took(next, entry, owner, taken)
+        let (taken, all) = match left {
+            Some(kind) => (self.ring.between(begin, entry), kind & op_own::OWNER != 0),
+            None => (lap, lap == out.len()),
+        };
+        if !all {
+            return Err(taken as u32);
+        }
+        let (entry, owner) = self.ring.wrap(entry, owner);
+        Ok(self.took(next, entry, owner, taken as u32))
     }
 
-    /// The rest of a poll, from an entry that does not come every day; `taken` were before it.
+    /// The rest of a poll, from an entry that does not come every day or the first of the ring; `taken` were before it.
+    /// Where none was taken, [`refusal`](Self::refusal) says why.
     #[cold]
     #[inline(never)]
     pub(crate) fn poll_odd<H: Dma>(&mut self, next: &Next, hal: &H, out: &mut [Completion], mut taken: u32) -> usize {
@@ -349,9 +393,7 @@ impl CqRing {
     /// The entry after another one, and its owner bit.
     #[inline(always)]
     fn after(&self, entry: Entry, owner: u8) -> (Entry, u8) {
-        // SAFETY: the next entry, or the end.
-        let entry = Entry(unsafe { entry.0.byte_add(self.ring.stride) });
-        if entry.0 == self.ring.end { (Entry(self.ring.first), owner ^ op_own::OWNER) } else { (entry, owner) }
+        self.ring.wrap(self.ring.behind(entry), owner)
     }
 
     /// A poll took so many entries, and stands at this one now.
@@ -377,17 +419,17 @@ impl CqRing {
             return Taken::Empty;
         }
         hal.dma_rmb();
-        if self.take_short::<true>(entry, kind, place) { Taken::Done } else { self.odd(entry, kind, place) }
+        if self.take_short(entry, kind, self.shared, place) { Taken::Done } else { self.odd(entry, kind, place) }
     }
 
     /// Makes a completion of an entry that is there and tells of a success, and retires its request. `false`, and nothing
-    /// was done, for any other. The completion is written to its place at once: built elsewhere and copied, its small
-    /// fields would be read back before they have left the store buffer. Without `DATAGRAMS` their receives are left too:
-    /// then there is no call in here, and nothing to be kept across one.
+    /// was done, for any other, and for receives of [`Receives::Odd`]. The completion is written to its place at once:
+    /// built elsewhere and copied, its small fields would be read back before they have left the store buffer. There is
+    /// no call in here, and nothing to be kept across one. `shared` is what the field says, for the compiler to know.
     #[inline(always)]
-    fn take_short<const DATAGRAMS: bool>(&self, entry: Entry, kind: u8, place: &mut Completion) -> bool {
-        reads_device_memory(entry.0.as_ptr());
+    fn take_short(&self, entry: Entry, kind: u8, shared: bool, place: &mut Completion) -> bool {
         if kind == opcode::REQ {
+            reads_device_memory(entry.0.as_ptr());
             let Some(target) = self.target(entry, Side::Send) else { return false };
             // What is left of the QPN is zero if it is the QP's; then the send opcode stands alone.
             let Ok(send_opcode) = u8::try_from(entry.raw_sop_qpn() ^ target.raw_qpn()) else { return false };
@@ -397,18 +439,22 @@ impl CqRing {
             return true;
         }
         let kind = receive(kind);
-        if !kind.good {
+        if !kind.good() {
             return false;
         }
+        reads_device_memory(entry.0.as_ptr());
         let Some(target) = self.target(entry, Side::Receive) else { return false };
-        if u8::try_from(entry.raw_sop_qpn() ^ target.raw_qpn()).is_err() || (!DATAGRAMS && target.datagram) {
+        if u8::try_from(entry.raw_sop_qpn() ^ target.raw_qpn()).is_err() {
             return false;
         }
-        let Some(wr_id) = self.receive(target, entry) else { return false };
-        match self.context(target).filter(|_| DATAGRAMS) {
-            None => entry.received(place, wr_id, target.qpn(), kind),
-            Some(context) => entry.received_datagram(place, wr_id, target.qpn(), kind, context),
-        }
+        let wr_id = match target.receives {
+            Receives::Own => target.recv.complete(),
+            // SAFETY: a QP holds its SRQ, so the slots live as long as the target.
+            Receives::Srq(slots) => unsafe { slots.as_ref() }.complete(entry.wqe_counter(), shared),
+            Receives::Odd => None,
+        };
+        let Some(wr_id) = wr_id else { return false };
+        entry.received(place, wr_id, target.qpn(), kind);
         true
     }
 
@@ -462,16 +508,24 @@ impl CqRing {
         let wr_id = match cqe_opcode {
             opcode::REQ_ERR => target.send.complete(entry.wqe_counter()),
             opcode::RESP_ERR => self.receive(target, entry),
-            opcode::RESP_SEND if target.frames => {
-                let Some(wr_id) = self.receive(target, entry) else { return Taken::Bad(PollError::BadEntry) };
-                entry.received_frame(place, wr_id, target.qpn());
-                return Taken::Done;
-            }
-            _ => None,
+            _ => return self.datagram(target, entry, kind, place),
         };
         let Some(wr_id) = wr_id else { return Taken::Bad(PollError::BadEntry) };
         target.fail(entry.is_receive());
         *place = entry.failed(wr_id, target.qpn());
+        Taken::Done
+    }
+
+    /// Makes a completion of an entry that tells of a datagram, or of a frame.
+    fn datagram(&self, target: &Target, entry: Entry, kind: u8, place: &mut Completion) -> Taken {
+        let (good, context) = (receive(kind), self.context(target));
+        let told = context.is_some() || target.frames && kind >> op_own::OPCODE_SHIFT == opcode::RESP_SEND;
+        let wr_id = if told && good.good() { self.receive(target, entry) } else { None };
+        let Some(wr_id) = wr_id else { return Taken::Bad(PollError::BadEntry) };
+        match context {
+            Some(context) => entry.received_datagram(place, wr_id, target.qpn(), good, context),
+            None => entry.received_frame(place, wr_id, target.qpn()),
+        }
         Taken::Done
     }
 
@@ -489,11 +543,11 @@ impl CqRing {
     /// Makes a completion of an entry that tells of a receive of an XRC SRQ, by whatever QP.
     fn shared(&self, target: &Target, entry: Entry, kind: u8, place: &mut Completion) -> Taken {
         let good = receive(kind);
-        if !good.good && kind >> op_own::OPCODE_SHIFT != opcode::RESP_ERR {
+        if !good.good() && kind >> op_own::OPCODE_SHIFT != opcode::RESP_ERR {
             return Taken::Bad(PollError::BadEntry);
         }
         let Some(wr_id) = self.receive(target, entry) else { return Taken::Bad(PollError::BadEntry) };
-        match good.good {
+        match good.good() {
             true => entry.received(place, wr_id, entry.qpn(), good),
             false => *place = entry.failed(wr_id, entry.qpn()),
         }

@@ -34,11 +34,10 @@ const _: () = {
 };
 
 impl Words {
-    /// A success.
+    /// A success; `what` is the dword of status, opcode and flags.
     #[inline(always)]
-    const fn new(wr_id: u64, len_imm: (u32, u32), qpns: (u32, u32), opcode: WcOpcode, flags: u8) -> Self {
-        let rest = u64::from_ne_bytes([WcStatus::Success as u8, opcode as u8, flags, 0, 0, 0, 0, 0]);
-        Self([wr_id, neighbours(len_imm.0, len_imm.1), neighbours(qpns.0, qpns.1), 0, rest])
+    const fn new(wr_id: u64, len_imm: u64, qpns: u64, what: u32) -> Self {
+        Self([wr_id, len_imm, qpns, 0, neighbours(what, 0)])
     }
 
     #[inline(always)]
@@ -46,6 +45,11 @@ impl Words {
         // SAFETY: the fields lie as asserted; QPN, status, opcode and flags have values of their types.
         unsafe { core::ptr::from_mut(place).cast::<Self>().write(self) };
     }
+}
+
+/// The dword of status, opcode and flags, as it lies in a [`Completion`].
+const fn what(opcode: WcOpcode, flags: WcFlags) -> u32 {
+    u32::from_ne_bytes([WcStatus::Success as u8, opcode as u8, flags.bits(), 0])
 }
 
 /// Two dwords that are neighbours in memory, as a word.
@@ -193,15 +197,14 @@ impl Entry {
             WcOpcode::Read => self.byte_cnt(),
             _ => 8,
         };
-        Words::new(wr_id, (byte_len, 0), (qpn, 0), opcode, 0).write(place);
+        Words::new(wr_id, neighbours(byte_len, 0), neighbours(qpn, 0), what(opcode, WcFlags::empty())).write(place);
     }
 
     /// A responder's success, of the connected QP `qpn`.
     #[inline(always)]
-    pub(crate) fn received(self, place: &mut Completion, wr_id: u64, qpn: u32, kind: &Receive) {
-        let imm = self.imm() & kind.imm_mask;
+    pub(crate) fn received(self, place: &mut Completion, wr_id: u64, qpn: u32, kind: Receive) {
         let src_qp = self.flags_rqpn() & 0xff_ffff;
-        Words::new(wr_id, (self.byte_cnt(), imm), (qpn, src_qp), kind.opcode, kind.flags).write(place);
+        Words::new(wr_id, kind.len_imm(self), neighbours(qpn, src_qp), kind.what()).write(place);
     }
 
     /// A responder's success, of the datagram QP `qpn`.
@@ -211,7 +214,7 @@ impl Entry {
         place: &mut Completion,
         wr_id: u64,
         qpn: u32,
-        kind: &Receive,
+        kind: Receive,
         context: Context,
     ) {
         let Context { pkey_index, infiniband } = context;
@@ -220,15 +223,15 @@ impl Entry {
         *place = Completion {
             wr_id,
             byte_len: self.byte_cnt(),
-            imm: self.imm() & kind.imm_mask,
+            imm: self.imm() & kind.imm_mask(),
             qpn: Qpn::new(qpn),
             src_qp: Qpn::new(rqpn),
             vendor_err: 0,
             pkey_index,
             slid: Lid(field!(self, Cqe64.slid).get() & infiniband as u16),
             status: WcStatus::Success,
-            opcode: kind.opcode,
-            flags: WcFlags::from_bits_retain(kind.flags | (u8::from(grh) * WcFlags::GRH.bits())),
+            opcode: kind.opcode(),
+            flags: WcFlags::from_bits_retain(kind.flags() | (u8::from(grh) * WcFlags::GRH.bits())),
             sl: (rqpn >> rqpn::SL_SHIFT & rqpn::SL_MASK & infiniband) as u8,
             dlid_path_bits: field!(self, Cqe64.ml_path) & 0x7f & infiniband as u8,
         };
@@ -290,33 +293,71 @@ static REQUESTS: [Option<WcOpcode>; 256] = {
     table
 };
 
-/// What a good responder's entry says by its opcode.
-pub(crate) struct Receive {
-    imm_mask: u32,
-    opcode: WcOpcode,
-    flags: u8,
+/// What a good responder's entry says by its opcode: [`what`] below (0 for an entry that is none), the mask of the
+/// immediate data above. One word, so that one load brings it.
+#[derive(Clone, Copy)]
+pub(crate) struct Receive(u64);
+
+impl Receive {
+    const NOTHING: Self = Self(0);
+
+    const fn new(opcode: WcOpcode, flags: WcFlags) -> Self {
+        let imm_mask = if flags.is_empty() { 0 } else { u32::MAX };
+        Self((imm_mask as u64) << 32 | what(opcode, flags) as u64)
+    }
+
     /// It is one.
-    pub(crate) good: bool,
+    #[inline(always)]
+    pub(crate) const fn good(self) -> bool {
+        self.0 != 0
+    }
+
+    #[inline(always)]
+    const fn imm_mask(self) -> u32 {
+        (self.0 >> 32) as u32
+    }
+
+    /// Byte count and immediate data of an entry, as they lie in a [`Completion`].
+    #[inline(always)]
+    fn len_imm(self, entry: Entry) -> u64 {
+        if cfg!(target_endian = "little") {
+            u64::from(entry.byte_cnt()) | u64::from(entry.imm()) << 32 & self.0
+        } else {
+            neighbours(entry.byte_cnt(), entry.imm() & self.imm_mask())
+        }
+    }
+
+    #[inline(always)]
+    const fn what(self) -> u32 {
+        self.0 as u32
+    }
+
+    const fn opcode(self) -> WcOpcode {
+        let [_, opcode, ..] = self.what().to_ne_bytes();
+        if opcode == WcOpcode::RecvWriteImm as u8 { WcOpcode::RecvWriteImm } else { WcOpcode::Recv }
+    }
+
+    const fn flags(self) -> u8 {
+        let [_, _, flags, _] = self.what().to_ne_bytes();
+        flags
+    }
 }
 
-/// By `op_own` less owner and solicited bit: an entry of another format than the plain one is none of these.
+/// By `op_own` less solicited bit, its owner bit 0 where the entry is there: an entry that is not, or that is of another
+/// format than the plain one, is none of these.
 #[inline(always)]
-pub(crate) fn receive(kind: u8) -> &'static Receive {
-    &RECEIVES[kind as usize]
+pub(crate) fn receive(kind: u8) -> Receive {
+    RECEIVES[kind as usize]
 }
 
 static RECEIVES: [Receive; 256] = {
-    const fn row(opcode: WcOpcode, flags: WcFlags) -> Receive {
-        Receive { opcode, flags: flags.bits(), imm_mask: if flags.is_empty() { 0 } else { u32::MAX }, good: true }
-    }
-    const NOTHING: Receive = Receive { good: false, ..row(WcOpcode::Recv, WcFlags::empty()) };
     const fn kind(opcode: u8) -> usize {
         (opcode << op_own::OPCODE_SHIFT) as usize
     }
-    let mut table = [NOTHING; 256];
-    table[kind(opcode::RESP_WR_IMM)] = row(WcOpcode::RecvWriteImm, WcFlags::WITH_IMM);
-    table[kind(opcode::RESP_SEND)] = row(WcOpcode::Recv, WcFlags::empty());
-    table[kind(opcode::RESP_SEND_IMM)] = row(WcOpcode::Recv, WcFlags::WITH_IMM);
-    table[kind(opcode::RESP_SEND_INV)] = row(WcOpcode::Recv, WcFlags::WITH_INVALIDATE);
+    let mut table = [Receive::NOTHING; 256];
+    table[kind(opcode::RESP_WR_IMM)] = Receive::new(WcOpcode::RecvWriteImm, WcFlags::WITH_IMM);
+    table[kind(opcode::RESP_SEND)] = Receive::new(WcOpcode::Recv, WcFlags::empty());
+    table[kind(opcode::RESP_SEND_IMM)] = Receive::new(WcOpcode::Recv, WcFlags::WITH_IMM);
+    table[kind(opcode::RESP_SEND_INV)] = Receive::new(WcOpcode::Recv, WcFlags::WITH_INVALIDATE);
     table
 };

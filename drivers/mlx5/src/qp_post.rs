@@ -46,10 +46,15 @@ impl<H: PciFunction, P: Policy> QpObject<H, P> {
         result
     }
 
-    /// Posts a send request that the shortest way did not take.
+    /// Posts a send request that the shortest way did not take: once in each turn of the ring only because no room was
+    /// known.
     #[cold]
     #[inline(never)]
     fn post_send_long(&self, ring: &mut SendRing, wr: &SendWr<'_>) -> Result<(), PostListError> {
+        let (queue, hal) = (&self.target.send, &self.device.hca().hal);
+        if self.check().is_ok() && ring.look(queue) && ring.post_short(queue, hal, wr) {
+            return Ok(());
+        }
         self.post_send_many(ring, core::iter::once(wr))
     }
 
@@ -68,10 +73,15 @@ impl<H: PciFunction, P: Policy> QpObject<H, P> {
         result
     }
 
-    /// Posts a receive request that the shortest way did not take.
+    /// Posts a receive request that the shortest way did not take: once in each turn of the ring only because no room was
+    /// known.
     #[cold]
     #[inline(never)]
     fn post_recv_long(&self, ring: &mut RecvRing, wr: &RecvWr<'_>) -> Result<(), PostListError> {
+        let (queue, hal) = (&self.target.recv, &self.device.hca().hal);
+        if self.check().is_ok() && ring.look(queue) && ring.post_short(queue, hal, wr) {
+            return Ok(());
+        }
         self.post_recv_many(ring, core::iter::once(wr))
     }
 }

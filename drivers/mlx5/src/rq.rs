@@ -34,17 +34,20 @@ impl RecvMemory {
     }
 }
 
-/// Writes the list of a receive WQE of one element. `false`, and nothing was done, if it is another list.
+/// The element of a list of one that is neither empty nor too long.
+#[inline(always)]
+fn one(sges: &[Sge]) -> Option<Element> {
+    let [sge] = sges else { return None };
+    let element = Element::new(sge);
+    if element.len().wrapping_sub(1) >= MAX_ELEMENT { None } else { Some(element) }
+}
+
+/// Writes the list of a receive WQE of one element.
 ///
 /// # Safety
 /// `at` has room for `max_sge` segments that nobody else uses, at least one.
 #[inline(always)]
-unsafe fn scatter_one(at: NonNull<u8>, max_sge: u32, sges: &[Sge]) -> bool {
-    let [sge] = sges else { return false };
-    let element = Element::new(sge);
-    if element.len().wrapping_sub(1) >= MAX_ELEMENT {
-        return false;
-    }
+unsafe fn scatter_one(at: NonNull<u8>, max_sge: u32, element: Element) {
     // SAFETY: one segment, and where there is room for a second, that.
     unsafe {
         if max_sge > 1 {
@@ -52,22 +55,18 @@ unsafe fn scatter_one(at: NonNull<u8>, max_sge: u32, sges: &[Sge]) -> bool {
         }
         element.write_short(at);
     }
-    true
 }
 
-/// Writes a receive WQE of one element that links to another slot. `false`, and nothing was done, if it is another list.
+/// Writes a receive WQE of one element that links to another slot.
 ///
 /// # Safety
 /// `at` has room for a next segment and `max_sge` others that nobody else uses, at least one.
 #[inline(always)]
-unsafe fn link_one(at: NonNull<u8>, max_sge: u32, sges: &[Sge], next: u32) -> bool {
+unsafe fn link_one(at: NonNull<u8>, max_sge: u32, element: Element, next: u32) {
     // SAFETY: the caller's promise.
     unsafe {
-        let written = scatter_one(at.add(DS), max_sge, sges);
-        if written {
-            wqe::next(at, next);
-        }
-        written
+        scatter_one(at.add(DS), max_sge, element);
+        wqe::next(at, next);
     }
 }
 
@@ -157,13 +156,19 @@ impl RecvRing {
     /// Pushes a request of one element. `false`, and nothing was done, for any other, and if the ring looks full.
     #[inline(always)]
     pub(crate) fn push_short(&mut self, wr: &RecvWr<'_>) -> bool {
-        let at = self.wqe(self.poster.slot());
-        // SAFETY: a slot of the ring that is free, with room for `max_sge` segments.
-        let written = self.poster.has_known_room() && unsafe { scatter_one(at, self.max_sge, wr.sges) };
-        if written {
-            self.poster.push(wr.wr_id);
+        if !self.poster.has_known_room() {
+            return false;
         }
-        written
+        let Some(element) = one(wr.sges) else { return false };
+        // SAFETY: a slot of the ring that is free, with room for `max_sge` segments.
+        unsafe { scatter_one(self.wqe(self.poster.slot()), self.max_sge, element) };
+        self.poster.push(wr.wr_id);
+        true
+    }
+
+    /// Whether there is room where none was known.
+    pub(crate) fn look(&mut self, queue: &RecvQueue) -> bool {
+        !self.poster.has_known_room() && self.poster.has_room(queue, self.open)
     }
 
     /// Pushes a list. What the short way does not take goes to `long`, and so does what does not fit.
@@ -177,9 +182,9 @@ impl RecvRing {
         let begin = poster.posted();
         for wr in list {
             let wr = wr.borrow();
-            let at = self.wqe(poster.slot());
-            // SAFETY: a slot of the ring that is free, with room for `max_sge` segments.
-            if poster.has_known_room() && unsafe { scatter_one(at, max_sge, wr.sges) } {
+            if let (true, Some(element)) = (poster.has_known_room(), one(wr.sges)) {
+                // SAFETY: a slot of the ring that is free, with room for `max_sge` segments.
+                unsafe { scatter_one(self.wqe(poster.slot()), max_sge, element) };
                 poster.push(wr.wr_id);
                 continue;
             }
@@ -239,13 +244,14 @@ impl SrqRing {
     #[inline(always)]
     pub(crate) fn post_short<H: Dma>(&mut self, hal: &H, wr: &RecvWr<'_>) -> bool {
         let Some(place) = self.poster.known_place() else { return false };
+        let Some(element) = one(wr.sges) else { return false };
+        // The count before the ring is written, while it is in a register.
+        self.poster.take(place, wr.wr_id);
+        let posted = self.poster.posted();
         // SAFETY: a slot of the ring that is free, with room for a next segment and `max_sge` others.
-        let written = unsafe { link_one(self.wqe(place.slot), self.max_sge, wr.sges, place.next) };
-        if written {
-            self.poster.take(place, wr.wr_id);
-            self.ring(hal);
-        }
-        written
+        unsafe { link_one(self.wqe(place.slot), self.max_sge, element, place.next) };
+        self.tell(hal, posted);
+        true
     }
 
     /// Pushes a list.
@@ -259,12 +265,13 @@ impl SrqRing {
         let begin = poster.posted();
         for wr in list {
             let wr = wr.borrow();
-            if let Some(place) = poster.known_place() {
+            if let Some(place) = poster.known_place()
+                && let Some(element) = one(wr.sges)
+            {
                 // SAFETY: a slot of the ring that is free, with room for a next segment and `max_sge` others.
-                if unsafe { link_one(self.wqe(place.slot), max_sge, wr.sges, place.next) } {
-                    poster.take(place, wr.wr_id);
-                    continue;
-                }
+                unsafe { link_one(self.wqe(place.slot), max_sge, element, place.next) };
+                poster.take(place, wr.wr_id);
+                continue;
             }
             self.poster.catch_up(poster);
             let index = poster.posted().wrapping_sub(begin) as usize;
@@ -292,7 +299,13 @@ impl SrqRing {
     /// Tells the device of all requests pushed. To say it twice does no harm.
     #[inline(always)]
     pub(crate) fn ring<H: Dma>(&mut self, hal: &H) {
+        self.tell(hal, self.poster.posted());
+    }
+
+    /// Tells the device of so many requests.
+    #[inline(always)]
+    fn tell<H: Dma>(&self, hal: &H, posted: u32) {
         hal.dma_wmb();
-        self.memory.record().store((self.poster.posted() & 0xffff).to_be(), Ordering::Relaxed);
+        self.memory.record().store((posted & 0xffff).to_be(), Ordering::Relaxed);
     }
 }

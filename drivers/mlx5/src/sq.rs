@@ -328,6 +328,11 @@ impl SendRing {
         pushed
     }
 
+    /// Whether there is room where none was known.
+    pub(crate) fn look(&mut self, queue: &SendQueue) -> bool {
+        !self.poster.has_known_room() && self.poster.has_room(queue, self.open)
+    }
+
     /// Pushes a list. What the short way does not take goes to `long`, and so does what does not fit.
     #[inline(always)]
     pub(crate) fn push_list<'a>(

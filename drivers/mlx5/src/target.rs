@@ -12,12 +12,24 @@ use core::ptr::NonNull;
 /// No QPN: what a QP has before the device has given it one. No device gives the 24 bits of it (IBA 9.2.1: multicast).
 pub(crate) const NO_QPN: u32 = u32::MAX;
 
+/// What a good receive takes to be told of.
+pub(crate) enum Receives {
+    /// Nothing but its entry, and the queue of its own that it comes from.
+    Own,
+    /// The same, with the SRQ whose slot it gives back.
+    Srq(NonNull<SrqSlots>),
+    /// More: it is a datagram, a frame, or of an XRC SRQ.
+    Odd,
+}
+
 /// The completions' side of a QP. Stands in the table of user indices; pollers reach it there.
 ///
 /// Counters have one writer each (see [`bareverbs::wq`]), so the side that posts needs no lock against them.
 pub(crate) struct Target {
     /// The QP's number, as [`Entry::raw_sop_qpn`](crate::cqe::Entry::raw_sop_qpn) has it; [`NO_QPN`] if it has none.
     raw_qpn: AtomicU32,
+    /// What its receives take to be told of.
+    pub(crate) receives: Receives,
     /// Its receives begin with room for a GRH.
     pub(crate) datagram: bool,
     /// Its receives are frames, whose entries hold a flow tag instead of a QPN.
@@ -41,7 +53,13 @@ pub(crate) struct Target {
 impl Target {
     /// The completions' side of a QP without a number, with its queues and the SRQ that it receives from.
     pub(crate) fn new(kind: QpType, send: SendQueue, recv: RecvQueue, srq: Option<NonNull<SrqSlots>>) -> Self {
+        let receives = match (kind, srq) {
+            (QpType::Ud | QpType::RawPacket, _) => Receives::Odd,
+            (_, None) => Receives::Own,
+            (_, Some(slots)) => Receives::Srq(slots),
+        };
         Self {
+            receives,
             raw_qpn: AtomicU32::new(NO_QPN),
             pkey_index: AtomicU16::new(0),
             failed: AtomicU8::new(0),
@@ -57,7 +75,7 @@ impl Target {
 
     /// Makes it the one of an XRC SRQ with these slots.
     pub(crate) fn share(&mut self, slots: NonNull<SrqSlots>) {
-        (self.shared, self.srq) = (true, Some(slots));
+        (self.receives, self.shared, self.srq) = (Receives::Odd, true, Some(slots));
     }
 
     /// Whether an entry that has its user index is its own: the QPN says so, but for receives of raw packet QPs, where a

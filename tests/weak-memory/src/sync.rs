@@ -144,34 +144,47 @@ impl Default for AtomicU64 {
     }
 }
 
-/// An entry that the device writes: the byte that says that it is there, and the rest.
+/// An entry that the device writes: the byte that says that it is there, and the rest. Or one that it reads: the rest.
 pub struct Shadow {
     pub owner: atomic::AtomicU8,
     pub rest: UnsafeCell<()>,
 }
 
 thread_local! {
-    /// The shadows of the model that runs, by the address of the owner byte. (Loom runs all threads of a model on one.)
+    /// The shadows of the model that runs, by the address of the entry. (Loom runs all threads of a model on one.)
     static SHADOWS: RefCell<BTreeMap<usize, Rc<Shadow>>> = const { RefCell::new(BTreeMap::new()) };
 }
 
-/// Gives entries a shadow, in place of all before.
+/// Gives entries a shadow with this owner byte, in place of all before.
 pub fn shadow(entries: impl Iterator<Item = (usize, u8)>) {
     let shadow = |owner| Rc::new(Shadow { owner: atomic::AtomicU8::new(owner), rest: UnsafeCell::new(()) });
     let all = entries.map(|(at, owner)| (at, shadow(owner))).collect();
     SHADOWS.with_borrow_mut(|shadows| *shadows = all);
 }
 
-pub fn shadow_of(owner: usize) -> Rc<Shadow> {
-    SHADOWS.with_borrow(|shadows| shadows[&owner].clone())
+pub fn shadow_of(entry: usize) -> Rc<Shadow> {
+    SHADOWS.with_borrow(|shadows| shadows[&entry].clone())
+}
+
+/// Where the byte lies that says that an entry is there.
+const OWNER: usize = 63;
+
+/// # Safety
+/// None is asked for here.
+pub unsafe fn read_device_byte(at: *mut u8) -> u8 {
+    shadow_of(at.addr() - OWNER).owner.load(Ordering::Relaxed)
 }
 
 /// # Safety
 /// None is asked for here.
-pub unsafe fn read_device_byte(at: *const u8) -> u8 {
-    shadow_of(at.addr()).owner.load(Ordering::Relaxed)
+pub unsafe fn write_device_byte(at: *mut u8, value: u8) {
+    shadow_of(at.addr() - OWNER).owner.store(value, Ordering::Relaxed);
 }
 
-pub fn reads_device_memory(entry: *const u8) {
-    shadow_of(entry.addr() + 63).rest.with(|_| ());
+pub fn reads_device_memory(entry: *mut u8) {
+    shadow_of(entry.addr()).rest.with(|_| ());
+}
+
+pub fn writes_device_memory(entry: *mut u8) {
+    shadow_of(entry.addr()).rest.with_mut(|_| ());
 }
