@@ -6,9 +6,9 @@
 // --- entry points of the driver, one function each: post_send, post_recv, post_srq_recv, poll, service ---
 
 use bareverbs::{
-    AhAttr, Completion, CompletionQueue, CqInit, Destroy, Device, Error, FlowSpec, GidEntry, Lid, MemoryRegion, Notify,
-    PortNum, QpAttr, QpCap, QpInit, QpType, QueuePair, RawMemory, RecvWr, RegionInit, SendWr, SharedReceiveQueue,
-    SrqAttr,
+    AhAttr, Bind, Completion, CompletionQueue, CompletionView, CqInit, Destroy, Device, Error, FastInit, FastRegion,
+    FlowSpec, GidEntry, Handle, Lid, MemoryRegion, MemoryWindow, Notify, PortNum, QpAttr, QpCap, QpInit, QpType,
+    QueuePair, RawMemory, RecvWr, RegionInit, SendFlags, SendWr, SharedReceiveQueue, SrqAttr, WindowKind, XrcSrqInit,
 };
 use bareverbs_hal::{Bar, Dma, DmaBuffer, HalError, MapAccess, Mapping, PciAddress, PciFunction, Platform, Segment};
 use bareverbs_mlx5::{Config, Local, Mlx5};
@@ -103,6 +103,7 @@ unsafe impl PciFunction for Unknown {
 }
 
 type Dev = Mlx5<Unknown, Local>;
+type Mr = <Dev as Device>::Mr<RawMemory>;
 
 #[unsafe(no_mangle)]
 pub extern "C" fn post_send(qp: &mut <Dev as Device>::Qp, wr: &SendWr<'_>, n: usize) -> usize {
@@ -134,6 +135,48 @@ pub unsafe extern "C" fn poll(cq: &mut <Dev as Device>::Cq, out: *mut Completion
     cq.poll(out).unwrap_or(0)
 }
 
+/// One request at a time.
+#[unsafe(no_mangle)]
+pub extern "C" fn push(
+    qp: &mut <Dev as Device>::Qp,
+    srq: &mut <Dev as Device>::Srq,
+    send: &SendWr<'_>,
+    recv: &RecvWr<'_>,
+) -> bool {
+    let pushed = qp.push_send(send).is_ok() & qp.push_recv(recv).is_ok() & srq.push(recv).is_ok();
+    qp.ring_send();
+    qp.ring_recv();
+    srq.ring();
+    pushed
+}
+
+/// Requests that change keys.
+#[unsafe(no_mangle)]
+pub extern "C" fn push_keys(
+    qp: &mut <Dev as Device>::Qp,
+    window: &mut <Dev as Device>::Window,
+    region: &mut <Dev as Device>::FastRegion,
+    bind: &Bind,
+    init: &FastInit<'_>,
+) -> bool {
+    let bound = qp.push_bind(window, bind, init.iova, SendFlags::SIGNALED).is_ok();
+    bound & qp.push_register(region, init, init.iova, SendFlags::SIGNALED).is_ok()
+}
+
+/// The lazy form of polling.
+#[unsafe(no_mangle)]
+pub extern "C" fn view(cq: &mut <Dev as Device>::Cq, all: &mut Completion) -> u64 {
+    let mut view = cq.view();
+    let mut read = 0;
+    while let Ok(true) = view.advance() {
+        *all = view.completion();
+        read ^= view.wr_id() ^ view.timestamp() ^ u64::from(view.byte_len() ^ view.imm() ^ view.vendor_err());
+        read ^= u64::from(view.qpn().get() ^ view.src_qp().get()) ^ u64::from(view.flags().bits());
+        read ^= view.status() as u64 ^ view.opcode() as u64;
+    }
+    read
+}
+
 /// Commands, event queues, firmware's pages, health.
 #[unsafe(no_mangle)]
 pub extern "C" fn service(device: &Dev) -> bool {
@@ -144,6 +187,80 @@ pub extern "C" fn service(device: &Dev) -> bool {
 #[unsafe(no_mangle)]
 pub extern "C" fn open_and_close(config: &Config) -> bool {
     Dev::open(Unknown, *config).is_ok()
+}
+
+/// What objects tell of themselves.
+#[unsafe(no_mangle)]
+pub extern "C" fn tell(
+    device: &Dev,
+    cq: &<Dev as Device>::Cq,
+    srq: &<Dev as Device>::Srq,
+    qp: &<Dev as Device>::Qp,
+) -> u64 {
+    device.relax();
+    let cap = qp.cap();
+    let sizes = device.attributes().max_mr_size ^ u64::from(cq.capacity() ^ cap.max_inline);
+    let numbers = u64::from(cq.cqn().get() ^ srq.srqn().get() ^ qp.qpn().get()) ^ cq.context() ^ qp.context();
+    sizes ^ numbers ^ qp.kind() as u64 ^ qp.state() as u64 ^ device.now().as_micros() as u64
+}
+
+/// Copies, elements and binds of a region.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn region(mr: &Mr, offset: usize, bytes: *mut u8, len: usize) -> bool {
+    let bytes = unsafe { core::slice::from_raw_parts_mut(bytes, len) };
+    let range = offset..offset.wrapping_add(len);
+    let told =
+        mr.lkey().0 == mr.rkey().0 && !mr.is_empty() && mr.len() == len && mr.iova() == mr.as_ptr().addr().get() as u64;
+    let copied = mr.read(offset, bytes).is_ok() & mr.write(offset, bytes).is_ok();
+    told & copied & mr.sge(range.clone()).is_ok() & mr.bind(range, mr.access()).is_ok()
+}
+
+/// From failed, or well, to ready.
+#[unsafe(no_mangle)]
+pub extern "C" fn reopen(device: Dev) -> bool {
+    device.reopen().is_ok()
+}
+
+/// Through a raw pointer and back.
+#[unsafe(no_mangle)]
+pub extern "C" fn through_raw(cq: <Dev as Device>::Cq) -> <Dev as Device>::Cq {
+    let raw = cq.into_raw();
+    unsafe { Handle::from_raw(raw) }
+}
+
+/// The verbs of XRC, windows, and fast registration.
+#[unsafe(no_mangle)]
+pub extern "C" fn extended(device: &Dev, attr: &QpAttr, n: u32) -> bool {
+    let verbs = || {
+        // Refused whatever the size: its error must not end the rest.
+        let _unsupported = device.alloc_device_memory(n.into());
+        let pd = device.alloc_pd()?;
+        let cq = device.create_cq(&CqInit { entries: n, ..CqInit::default() })?;
+        let xrcd = device.open_xrcd()?;
+        let sizes = SrqAttr { max_wr: n, max_sge: n, limit: 0 };
+        let mut srq = device.create_xrc_srq(&pd, &XrcSrqInit { attr: sizes, xrcd: &xrcd, cq: &cq })?;
+        srq.set_limit(n)?;
+        srq.query()?;
+        let mut target = device.create_xrc_target(&xrcd, n.into())?;
+        target.modify(attr)?;
+        target.query()?;
+        let mut window = device.alloc_window(&pd, if n == 1 { WindowKind::One } else { WindowKind::TwoB })?;
+        window.set_variant(n as u8)?;
+        let mut region = device.alloc_fast_region(&pd, n)?;
+        region.set_variant(n as u8);
+        let known = window.kind() == WindowKind::One && window.rkey().0 == n;
+        let element = region.sge(0..region.capacity() as usize)?;
+        let known = known && element.lkey() == region.lkey() && region.rkey().0 == n;
+        window.destroy()?;
+        region.destroy()?;
+        target.destroy()?;
+        srq.destroy()?;
+        xrcd.destroy()?;
+        cq.destroy()?;
+        pd.destroy()?;
+        Ok::<bool, Error>(known)
+    };
+    verbs().unwrap_or(false)
 }
 
 /// The control verbs.
@@ -161,13 +278,16 @@ pub extern "C" fn control(device: &Dev, ah: &AhAttr, attr: &QpAttr, entry: &GidE
         let memory = NonNull::new(range).ok_or(Error::Unsupported("null"))?;
         let memory = unsafe { RawMemory::new(memory) };
         let region = RegionInit { access: attr.access, iova: Some(hal_word() as u64) };
-        let mr = device.register(&pd, memory, region)?;
+        let mut mr = device.register(&pd, memory, region)?;
+        mr.reregister(attr.access)?;
         let mut cq = device.create_cq(&CqInit { entries: n, ..CqInit::default() })?;
         cq.resize(n)?;
         cq.moderate(n as u16, Duration::from_micros(n.into()))?;
         cq.request_notify(Notify::Any)?;
         let mut srq = device.create_srq(&pd, &SrqAttr { max_wr: n, max_sge: n, limit: 0 })?;
         srq.set_limit(n)?;
+        // Refused whatever the size: its error must not end the rest.
+        let _unsupported = srq.resize(n);
         let srq_attr = srq.query()?;
         let init = QpInit {
             kind: if n == 1 { QpType::RawPacket } else { QpType::Rc },

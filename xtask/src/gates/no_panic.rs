@@ -12,15 +12,26 @@ use std::process::Command;
 /// The function that the panic handler calls; the linker names it when it fails.
 const UNDEFINED: &str = "bareverbs_panic_is_reachable";
 
+/// Where the verbs are declared: the data path calls each method of each trait.
+const VERBS: &[&str] = &["core/src/verbs.rs", "core/src/mw.rs"];
+
 /// What the data path consists of: each a function that the library exports.
 const ENTRY_POINTS: &[&str] = &[
     "post_send",
     "post_recv",
     "post_srq_recv",
+    "push",
+    "push_keys",
     "poll",
+    "view",
     "service",
     "open_and_close",
+    "reopen",
     "control",
+    "extended",
+    "region",
+    "tell",
+    "through_raw",
     "wire_parse",
     "wire_emit",
 ];
@@ -65,6 +76,7 @@ pub fn run(bench: &Bench) -> Result<Tally> {
     tally.count(refuses(bench, PANICS));
     let (data_path, dependencies) = data_path(bench.workspace)?;
     tally.count(names_all(&data_path));
+    tally.count(calls_all(bench, &data_path));
     tally.count(link(bench, "no-panic-data-path", &data_path, &dependencies));
     Ok(tally)
 }
@@ -75,6 +87,35 @@ fn names_all(data_path: &str) -> Result<()> {
     let missing: Vec<_> = ENTRY_POINTS.iter().filter(|name| !is_there(name)).collect();
     ensure!(missing.is_empty(), "xtask/gates/data_path.rs does not export {missing:?}");
     Ok(())
+}
+
+/// What leaves a verb out links all the easier too.
+fn calls_all(bench: &Bench, data_path: &str) -> Result<()> {
+    let mut missing = Vec::new();
+    for file in VERBS {
+        let source = fs::read_to_string(bench.workspace.root.join(file)).with_context(|| file.to_string())?;
+        let verbs = methods(&source);
+        ensure!(!verbs.is_empty(), "no trait in {file}");
+        missing.extend(verbs.into_iter().filter(|verb| !calls(data_path, verb)));
+    }
+    ensure!(missing.is_empty(), "xtask/gates/data_path.rs does not call {missing:?}");
+    let without = data_path.replace(".push_bind(", ".push_(");
+    ensure!(!calls(&without, "push_bind"), "a call that is not there is found");
+    Ok(())
+}
+
+fn calls(data_path: &str, verb: &str) -> bool {
+    [".", "::"].iter().any(|before| data_path.contains(&format!("{before}{verb}(")))
+}
+
+/// The names of the methods of a file's traits, but for what a trait asks of its user's memory.
+fn methods(source: &str) -> Vec<String> {
+    let traits = source.split("\npub trait ").skip(1).filter_map(|rest| rest.split("\n}").next());
+    let heads = traits.flat_map(|body| body.lines()).filter_map(|line| {
+        let line = line.strip_prefix("    ")?;
+        line.strip_prefix("fn ").or_else(|| line.strip_prefix("unsafe fn "))
+    });
+    heads.map(|head| head.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect()).collect()
 }
 
 /// Shows that the gate refuses a library with one bounds check, and for that reason.
