@@ -16,7 +16,7 @@ use crate::{
     hca_cap::LOG_MAX_QP_SZ,
     refusal::{Outcome, Refused, require},
     ring::{self, PageList},
-    transport, umem,
+    srq, transport, umem,
 };
 
 /// States, as the context counts them.
@@ -311,12 +311,17 @@ fn check_log_size(log_size: u32) -> Outcome {
 
 fn receive_from(hca: &Hca, service: Service, ctx: &[u8]) -> Outcome<ReceiveFrom> {
     match qpc::RQ_TYPE.get(ctx) {
-        qpc::rq_type::REGULAR => Ok(ReceiveFrom::Own),
+        qpc::rq_type::REGULAR => {
+            let allowed = service != Service::Xrc;
+            require(allowed, Status::BadParameter, 0x0911, "an XRC QP receives from SRQs only")?;
+            Ok(ReceiveFrom::Own)
+        }
         qpc::rq_type::ZERO_SIZE => Ok(ReceiveFrom::Nowhere),
         qpc::rq_type::SRQ => {
+            // mlx5_ib gives XRC QPs an SRQ of the XRC kind and all others one of the ordinary kind, its place holders
+            // too (`mlx5_ib_dev_res_init`: s0, s1).
             let srqn = qpc::SRQN_RMPN_XRQN.get(ctx);
-            let known = hca.srqs.contains_key(&srqn);
-            require(known, Status::BadResource, 0x090b, format_args!("no SRQ {srqn:#x}"))?;
+            srq::check_kind(hca, srqn, service == Service::Xrc)?;
             let allowed = !matches!(service, Service::Uc | Service::Umr | Service::Qp0);
             require(allowed, Status::BadParameter, 0x090c, format_args!("{service:?} cannot use an SRQ"))?;
             Ok(ReceiveFrom::Srq(srqn))

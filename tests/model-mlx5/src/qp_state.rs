@@ -10,6 +10,7 @@ use bareverbs_mlx5_prm::{
 use crate::{
     command::Call,
     hca::Hca,
+    q_counter,
     qp::{self, Qp, QpState, Service, ads, qpc},
     refusal::{Outcome, require},
 };
@@ -194,6 +195,7 @@ fn check(hca: &Hca, qp: &Qp, to: QpState, ctx: &[u8]) -> Outcome {
     let atomic = qpc::ATOMIC_MODE.get(ctx);
     let known = atomic <= qpc::atomic_mode::UP_TO_8B;
     require(known, Status::BadParameter, 0x0932, format_args!("atomic mode {atomic} is not advertised"))?;
+    q_counter::check(hca, qpc::COUNTER_SET_ID.get(ctx))?;
     if to != QpState::ReadyToReceive && to != QpState::ReadyToSend {
         return Ok(());
     }

@@ -177,10 +177,16 @@ pub fn create_xrc_srq(hca: &mut Hca, _bus: &mut dyn Bus, call: &mut Call) -> Out
     Ok(())
 }
 
+/// Whether there is such an SRQ, of the XRC kind or of the ordinary one.
+pub fn check_kind(hca: &Hca, srqn: u32, xrc: bool) -> Outcome {
+    let known = hca.srqs.get(&srqn).is_some_and(|srq| (srq.kind != SrqKind::Rmp) == xrc);
+    let kind = if xrc { "XRC SRQ" } else { "RMP" };
+    require(known, Status::BadResource, 0x0a20, format_args!("no {kind} {srqn:#x}"))
+}
+
 fn find(hca: &mut Hca, srqn: u32, rmp: bool) -> Outcome<&mut Srq> {
-    let srq = hca.srqs.get_mut(&srqn).filter(|srq| (srq.kind == SrqKind::Rmp) == rmp);
-    let kind = if rmp { "RMP" } else { "XRC SRQ" };
-    srq.ok_or_else(|| Refused::new(Status::BadResource, 0x0a20, format_args!("no {kind} {srqn:#x}")))
+    check_kind(hca, srqn, !rmp)?;
+    hca.srqs.get_mut(&srqn).ok_or_else(|| Refused::new(Status::BadResource, 0x0a20, format_args!("no SRQ {srqn:#x}")))
 }
 
 fn destroy(hca: &mut Hca, srqn: u32) -> Outcome {

@@ -144,6 +144,7 @@ fn attributes_are_checked() {
     s.rig.refused(&spoiled(init(qpn, 0), path, 128), 16, 0xa, 0x0931);
     s.rig.refused(&spoiled(init(qpn, 0), 0x18, 1 << 16 | 3 << 11), 16, 0x3, 0x0923);
     s.rig.refused(&spoiled(init(qpn, 0), 0x10, 1 << 12), 16, 0x3, 0x0922);
+    s.rig.refused(&spoiled(init(qpn, 0), 0x24, 9 << 24), 16, 0x5, 0x1a00);
     s.rig.good(&init(qpn, 0), 16);
     s.rig.refused(&spoiled(rtr(qpn, 0), path + 4, 0), 16, 0x3, 0x0938);
     s.rig.refused(&spoiled(rtr(qpn, 0), 0x20, 6 << 29), 16, 0x3, 0x0934);
@@ -165,7 +166,7 @@ fn creation_is_checked() {
         (0x18 + 0x9c, 0, 0x5, 0x090e),
         (0x24, 0xfff, 0x5, 0x0907),
         (0x18 + 0xa4, 0, 0x3, 0x0908),
-        (0x18 + 0xac, 1 << 24 | 0x999, 0x5, 0x090b),
+        (0x18 + 0xac, 1 << 24 | 0x999, 0x5, 0x0a20),
         (0x18 + 0xac, 2 << 24, 0x3, 0x090d),
         (0x20, 4 << 19 | 10 << 11, 0x50, 0x0010),
     ];
@@ -181,23 +182,71 @@ fn creation_is_checked() {
     s.rig.refused(&bytes(&[0x0401_0000, 0, cqn, 0]), 16, 0x9, 0x0409);
 }
 
+impl Setup {
+    /// CREATE_RMP with 4 WQEs of 32 bytes: its number, memory and doorbell record.
+    fn rmp(&mut self) -> (u32, u64, u64) {
+        let (memory, dbr) = (self.rig.page(), self.rig.page());
+        let mut input = command(
+            0x110,
+            &[
+                (0, 0x090c_0000),
+                (0x20, 1 << 20),
+                (0x20 + 0x30 + 8, self.pd),
+                (0x20 + 0x30 + 0x14, dbr as u32),
+                (0x20 + 0x30 + 0x20, 5 << 16 | 2),
+            ],
+        );
+        input.extend(memory.to_be_bytes());
+        (self.rig.good(&input, 16).dword(8), memory, dbr)
+    }
+
+    /// CREATE_XRC_SRQ with 4 WQEs of 32 bytes in a domain.
+    fn xrc_srq(&mut self, xrcd: u32) -> u32 {
+        let (memory, dbr) = (self.rig.page(), self.rig.page());
+        let context = [
+            (0, 2 << 24),
+            (4, 1 << 24 | xrcd),
+            (8, self.cqn),
+            (0x18, self.pd),
+            (0x28, (dbr >> 32) as u32),
+            (0x2c, dbr as u32),
+        ];
+        let mut fields = vec![(0, 0x0705_0000)];
+        fields.extend(context.map(|(at, dword)| (0x10 + at, dword)));
+        let mut input = command(0x110, &fields);
+        input.extend(memory.to_be_bytes());
+        self.rig.good(&input, 16).dword(8)
+    }
+}
+
+/// An SRQ of one kind is not one of the other, whatever number it has.
+#[test]
+fn queue_pairs_name_srqs_of_their_kind() {
+    let mut s = setup(HcaConfig::infiniband(0));
+    let xrcd = s.rig.ok(&[0x080e_0000, 0, 0, 0], 16).dword(8);
+    let (rmpn, ..) = s.rmp();
+    let xrc_srqn = s.xrc_srq(xrcd);
+    const RC: u32 = 0;
+    const UD: u32 = 2;
+    const XRC: u32 = 3;
+    for (service, right, wrong) in [(RC, rmpn, xrc_srqn), (UD, rmpn, xrc_srqn), (XRC, xrc_srqn, rmpn)] {
+        let mut input = s.create(service);
+        let mut put = |at: usize, dword: u32| input[at..at + 4].copy_from_slice(&dword.to_be_bytes());
+        put(0x18 + 0x98, xrcd);
+        put(0x18 + 0xac, 1 << 24 | wrong);
+        s.rig.refused(&input, 16, 0x5, 0x0a20);
+        input[0x18 + 0xac..][..4].copy_from_slice(&(1 << 24 | right).to_be_bytes());
+        s.rig.good(&input, 16);
+    }
+    let mut own = s.create(XRC);
+    own[0x18 + 0x98..][..4].copy_from_slice(&xrcd.to_be_bytes());
+    s.rig.refused(&own, 16, 0x3, 0x0911);
+}
+
 #[test]
 fn shared_receive_queue_takes_what_is_linked() {
     let mut s = setup(HcaConfig::infiniband(0));
-    let (memory, dbr) = (s.rig.page(), s.rig.page());
-    // 4 WQEs of 32 bytes.
-    let mut input = command(
-        0x110,
-        &[
-            (0, 0x090c_0000),
-            (0x20, 1 << 20),
-            (0x20 + 0x30 + 8, s.pd),
-            (0x20 + 0x30 + 0x14, dbr as u32),
-            (0x20 + 0x30 + 0x20, 5 << 16 | 2),
-        ],
-    );
-    input.extend(memory.to_be_bytes());
-    let rmpn = s.rig.good(&input, 16).dword(8);
+    let (rmpn, memory, dbr) = s.rmp();
     // 0 -> 2 -> 1 -> 3, each with one data segment.
     for (index, next) in [(0u64, 2u8), (2, 1), (1, 3), (3, 0)] {
         s.rig.bus.put(memory + index * 32 + 3, &[next]);

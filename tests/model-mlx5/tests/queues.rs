@@ -155,7 +155,12 @@ fn used_objects_stay() {
     cq.rig.ok(&[0x0401_0000, 0, cq.cqn, 0], 16);
     cq.rig.refused(&bytes(&[0x0401_0000, 0, cq.cqn, 0]), 16, 0x5, 0x0408);
     cq.rig.ok(&[0x0302_0000, 0, cq.eqn, 0], 16);
+    let left = cq.rig.uar();
     cq.rig.ok(&[0x0803_0000, 0, cq.uar, 0], 16);
+    // A UAR does not hold the function; who leaves one is told.
+    cq.rig.bus.violations.clear();
+    cq.rig.ok(&[0x0103_0000, 0, 0, 0], 16);
+    assert_eq!(cq.rig.bus.violations, ["TEARDOWN_HCA: 1 UARs are still allocated"], "UAR {left:#x}");
 }
 
 #[test]
