@@ -7,6 +7,7 @@ use std::path::PathBuf;
 
 pub mod arrows;
 pub mod barriers;
+pub mod explore;
 pub mod hal_bypass;
 pub mod instructions;
 pub mod no_alloc;

@@ -55,6 +55,7 @@ const GROUPS: &[Group] = &[
     ("no-panic", Host, gates::no_panic::run),
     ("aarch64-barriers", Host, gates::barriers::run),
     ("hal-bypass", Host, gates::hal_bypass::run),
+    ("explore", Host, gates::explore::run),
     ("weak-memory", Host, gates::weak_memory::run),
     ("bench-instructions", Host, gates::instructions::run),
     ("libmlx5-differential", Host, libmlx5::differential),

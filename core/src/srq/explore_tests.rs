@@ -1,17 +1,19 @@
 //! Every order of the steps of a small shared receive queue, up to a depth, against a plain list: requests are posted,
 //! messages take them in the order of the links and complete in any order, to either of two CQs, which are polled in
-//! any order, or swept when a QP goes.
+//! any order, or swept when a QP goes. Counters begin at zero and just below 2^16, 2^24 and 2^32.
 
 use super::*;
-use bareverbs_explore::{Machine, explore};
+use bareverbs_explore::{Machine, STARTS, explore, wraps};
 use std::{
     collections::{BTreeMap, VecDeque},
-    println,
+    format,
     vec::Vec,
 };
 
 const LOG: u32 = 2;
 const DEPTH: usize = 20;
+/// Counters are told apart for this many counts: some behind every end. From there on all goes round.
+const TOLD_APART: u32 = 6;
 
 const POST: usize = 0;
 /// A message takes the oldest request.
@@ -23,6 +25,15 @@ const POLL: [usize; 2] = [8, 9];
 /// A QP goes: all that a CQ holds of it is swept, newest first.
 const SWEEP: [usize; 2] = [10, 11];
 const STEPS: usize = 12;
+
+/// As a queue is that has been in use for so long.
+pub(crate) fn begin_at(list: &mut SrqSlots, poster: &mut SrqPoster, start: u32) {
+    for slot in 0..=list.mask {
+        list.slot(start.wrapping_add(slot) & list.mask).free.store(slot, Relaxed);
+    }
+    list.returned.store(start.wrapping_add(list.mask + 1), Relaxed);
+    (poster.ahead, poster.known) = (start.wrapping_add(1), start.wrapping_add(list.mask + 1));
+}
 
 struct Queue {
     slots: Vec<SrqSlot>,
@@ -39,15 +50,17 @@ struct Queue {
     ids: BTreeMap<u32, u64>,
     expected: u32,
     next_id: u64,
+    start: u32,
 }
 
 impl Queue {
-    fn new(shared: bool) -> Self {
+    fn new(shared: bool, start: u32) -> Self {
         let mut slots: Vec<SrqSlot> = (0..1 << LOG).map(|_| SrqSlot::default()).collect();
         // SAFETY: the vector is kept beside the list and not touched.
-        let (list, poster) = unsafe { SrqSlots::new(NonNull::new(slots.as_mut_ptr()).unwrap(), LOG) };
+        let (mut list, mut poster) = unsafe { SrqSlots::new(NonNull::new(slots.as_mut_ptr()).unwrap(), LOG) };
+        begin_at(&mut list, &mut poster, start);
         let (waiting, under_way, cqs, ids) = Default::default();
-        Self { slots, list, poster, shared, waiting, under_way, cqs, ids, expected: 0, next_id: 1 }
+        Self { slots, list, poster, shared, waiting, under_way, cqs, ids, expected: 0, next_id: 1, start }
     }
 
     fn post(&mut self) {
@@ -62,7 +75,8 @@ impl Queue {
         let mut copy = self.poster;
         copy.take(place, self.next_id);
         self.poster.catch_up(copy);
-        assert_eq!(u64::from(self.poster.posted()), self.next_id, "requests posted");
+        let posted = self.poster.posted().wrapping_sub(self.start);
+        assert_eq!(u64::from(posted), self.next_id, "requests posted");
         self.ids.insert(place.slot, self.next_id);
         self.waiting.push_back(place.slot);
         (self.expected, self.next_id) = (place.next, self.next_id + 1);
@@ -74,7 +88,7 @@ impl Queue {
 }
 
 impl Machine for Queue {
-    type State = (Vec<u32>, [u32; 2], VecDeque<u32>, Vec<u32>, [VecDeque<u32>; 2]);
+    type State = (Vec<u32>, [u32; 4], VecDeque<u32>, Vec<u32>, [VecDeque<u32>; 2]);
 
     fn step(&mut self, step: usize) -> bool {
         match step {
@@ -116,17 +130,25 @@ impl Machine for Queue {
     fn state(&self) -> Self::State {
         let word = |n: u32| self.slots[(n & self.list.mask) as usize].free.load(Relaxed);
         let (posted, returned) = (self.poster.posted(), self.list.returned.load(Relaxed));
-        let free = (posted..returned).map(word).collect();
-        let heads = [posted & self.list.mask, self.poster.known - posted];
+        let free = (0..returned.wrapping_sub(posted)).map(|n| word(posted.wrapping_add(n))).collect();
+        let known = self.poster.known.wrapping_sub(posted);
+        let since = |counter: u32| counter.wrapping_sub(self.start).min(TOLD_APART);
+        let heads = [posted & self.list.mask, known, since(posted), since(returned.wrapping_sub(1 << LOG))];
         (free, heads, self.waiting.clone(), self.under_way.clone(), self.cqs.clone())
+    }
+
+    fn wraps(&self) -> usize {
+        wraps(self.start, self.poster.posted())
     }
 }
 
 #[test]
 fn every_order_of_posting_taking_and_completing() {
     for shared in [false, true] {
-        let explored = explore(STEPS, DEPTH, || Queue::new(shared));
-        println!("SRQ of {} slots, two CQs, shared {shared}: {explored}", 1 << LOG);
-        assert!(explored.states > 1000, "{explored}");
+        for start in STARTS {
+            let explored = explore(STEPS, DEPTH, || Queue::new(shared, start));
+            let name = format!("SRQ of {} slots from {start:#x}, two CQs, shared {shared}", 1 << LOG);
+            explored.recorded(&name, 3182, if start == 0 { 0 } else { 3176 });
+        }
     }
 }

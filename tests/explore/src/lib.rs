@@ -6,6 +6,14 @@
 
 use std::{collections::HashSet, fmt, hash::Hash, thread};
 
+/// Where counters begin: at zero, and just below the ends of 16, 24 and 32 bits.
+pub const STARTS: [u32; 4] = [0, 0xfffe, 0xff_fffe, u32::MAX - 1];
+
+/// How many of these ends a counter has passed on its way.
+pub const fn wraps(start: u32, now: u32) -> usize {
+    (start >> 16 != now >> 16) as usize + (start >> 24 != now >> 24) as usize + (now < start) as usize
+}
+
 /// A state machine with steps of numbers.
 pub trait Machine {
     /// All that what comes next depends on.
@@ -17,6 +25,11 @@ pub trait Machine {
 
     /// Where it stands.
     fn state(&self) -> Self::State;
+
+    /// How often its counters have passed an end of their numbers since the beginning, see [`wraps`].
+    fn wraps(&self) -> usize {
+        0
+    }
 }
 
 /// What was visited.
@@ -30,13 +43,26 @@ pub struct Explored {
     pub depth: usize,
     /// All states there are: none has a step to one that was not visited.
     pub complete: bool,
+    /// States in which some counter had passed the end of its numbers.
+    pub wrapped: usize,
+}
+
+impl Explored {
+    /// Tells of the exploration of this name on a line that `cargo xtask test explore` reads, and panics if it has visited
+    /// fewer states, or fewer behind a wrap, than are recorded here.
+    pub fn recorded(&self, name: &str, states: usize, wrapped: usize) {
+        println!("explored {name}: {self}; recorded: {states} and {wrapped}");
+        let (most, behind) = (self.states, self.wrapped);
+        assert!(states > 0 && most >= states, "{name}: {most} states were visited, {states} are recorded");
+        assert!(behind >= wrapped, "{name}: {behind} states behind a wrap were visited, {wrapped} are recorded");
+    }
 }
 
 impl fmt::Display for Explored {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { states, steps, depth, complete } = self;
+        let Self { states, steps, depth, complete, wrapped } = self;
         let all = if *complete { ", which are all there are" } else { "" };
-        write!(f, "{states} states and {steps} steps from them, by sequences of up to {depth} steps{all}")
+        write!(f, "{states} states, {wrapped} behind a wrap, {steps} steps from them, by up to {depth} in a row{all}")
     }
 }
 
@@ -72,7 +98,7 @@ fn visit<M: Machine>(
 ) -> Explored {
     let mut seen = HashSet::from([new().state()]);
     let mut last = vec![Vec::new()];
-    let mut explored = Explored { states: 1, steps: 0, depth, complete: false };
+    let mut explored = Explored { states: 1, steps: 0, depth, complete: false, wrapped: 0 };
     for _ in 0..depth {
         let mut next = Vec::new();
         for path in &last {
@@ -87,6 +113,7 @@ fn visit<M: Machine>(
                 explored.steps += 1;
                 edge(from, step, machine.state());
                 if seen.insert(machine.state()) {
+                    explored.wrapped += usize::from(machine.wraps() > 0);
                     next.push(path.iter().copied().chain([step]).collect());
                 }
             }
@@ -128,14 +155,34 @@ mod tests {
         fn state(&self) -> u32 {
             self.n
         }
+
+        /// As if it were one of two bits.
+        fn wraps(&self) -> usize {
+            (self.n / 4) as usize
+        }
     }
 
     #[test]
     fn all_states_are_visited_once() {
         let new = || Counter { n: 0, most: 5, broken: 9 };
         // One forgetting from each of six states, five counts.
-        assert_eq!(explore(2, 9, new), Explored { states: 6, steps: 11, depth: 9, complete: true });
-        assert_eq!(explore(2, 3, new), Explored { states: 4, steps: 6, depth: 3, complete: false });
+        assert_eq!(explore(2, 9, new), Explored { states: 6, steps: 11, depth: 9, complete: true, wrapped: 2 });
+        assert_eq!(explore(2, 3, new), Explored { states: 4, steps: 6, depth: 3, complete: false, wrapped: 0 });
+    }
+
+    #[test]
+    fn ends_that_a_counter_passes() {
+        let ends = STARTS.map(|start| [1, 2].map(|n| wraps(start, start.wrapping_add(n))));
+        assert_eq!(ends, [[0, 0], [0, 1], [0, 2], [0, 3]]);
+    }
+
+    #[test]
+    fn fewer_states_than_are_recorded_are_a_failure() {
+        let explored = explore(2, 9, || Counter { n: 0, most: 5, broken: 9 });
+        explored.recorded("a counter", 6, 2);
+        for (states, wrapped) in [(7, 2), (6, 3), (0, 0)] {
+            std::panic::catch_unwind(|| explored.recorded("a counter", states, wrapped)).expect_err("a failure");
+        }
     }
 
     #[test]

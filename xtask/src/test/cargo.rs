@@ -3,6 +3,7 @@
 //! Packages are built one by one: building the workspace at once would unify their features, and hide one that is missing.
 
 use super::{Bench, Tally};
+use crate::gates::explore;
 use anyhow::{Result, bail};
 
 pub fn fmt(bench: &Bench) -> Result<Tally> {
@@ -28,11 +29,12 @@ pub fn clippy(bench: &Bench) -> Result<Tally> {
     Ok(tally)
 }
 
-/// Unit tests, integration tests, examples and the code in the documentation.
+/// Unit tests, integration tests, examples and the code in the documentation; but for the explorations, which are a group.
 pub fn tests(bench: &Bench) -> Result<Tally> {
     let mut tally = Tally::default();
     for package in &bench.workspace.packages {
-        tally.add(cargo_test(bench, &["-p", &package.name, "--all-targets", "--no-fail-fast"])?);
+        let arguments = ["-p", &package.name, "--all-targets", "--no-fail-fast", "--", "--skip", explore::WORD];
+        tally.add(cargo_test(bench, &arguments)?);
         if package.has_lib {
             tally.add(cargo_test(bench, &["-p", &package.name, "--doc", "--no-fail-fast"])?);
         }
@@ -51,7 +53,10 @@ pub fn doc(bench: &Bench) -> Result<Tally> {
     Ok(tally)
 }
 
-/// Runs `cargo test` and counts the tests it reports.
+/// How a line begins that tells of an exploration.
+pub const EXPLORED: &str = "explored ";
+
+/// Runs `cargo test` and counts the tests it reports. What was explored is noted, if the tests' output is shown.
 pub fn cargo_test(bench: &Bench, args: &[&str]) -> Result<Tally> {
     let finished = bench.shell.run(bench.workspace.cargo().arg("test").args(args))?;
     let mut tally = Tally::default();
@@ -60,6 +65,7 @@ pub fn cargo_test(bench: &Bench, args: &[&str]) -> Result<Tally> {
             tally.passed += count_before(counts, "passed");
             tally.failed += count_before(counts, "failed") + count_before(counts, "ignored");
         }
+        tally.notes.extend(line.strip_prefix(EXPLORED).map(str::to_owned));
     }
     if !finished.status.success() && tally.failed == 0 {
         tally.failed = 1;
