@@ -4,6 +4,7 @@ use crate::{
     cmd::PageList,
     hca::{Hca, Resource},
     policy::Policy,
+    record::Record,
 };
 use bareverbs::Error;
 use bareverbs_hal::{DmaBuffer, PAGE_SIZE, PciFunction};
@@ -80,7 +81,7 @@ pub(crate) unsafe fn record(buffer: &Buffer, offset: usize) -> NonNull<RecordPai
 }
 
 /// One dword of a doorbell record.
-pub(crate) fn dword(record: NonNull<RecordPair>, offset: usize) -> NonNull<AtomicU32> {
-    // SAFETY: the record has two dwords.
-    unsafe { record.cast::<AtomicU32>().add((offset / 4) & 1) }
+pub(crate) fn dword(record: NonNull<RecordPair>, offset: usize) -> Record {
+    // SAFETY: the record has two dwords, and lies in a buffer that goes with its queue.
+    unsafe { Record::new(record.cast::<AtomicU32>().add((offset / 4) & 1)) }
 }

@@ -495,6 +495,7 @@ impl CqRing {
         if kind & op_own::FORMAT_MASK != 0 {
             return Taken::Bad(PollError::BadEntry);
         }
+        reads_device_memory(entry.0.as_ptr());
         let side = if matches!(cqe_opcode, opcode::REQ | opcode::REQ_ERR) { Side::Send } else { Side::Receive };
         let Some(target) = self.target(entry, side).filter(|target| target.is_of(entry)) else {
             return Taken::Bad(PollError::UnknownQp(Qpn::new(entry.qpn())));
@@ -601,6 +602,7 @@ impl CqRing {
             |(), at| {
                 hal.dma_rmb();
                 let entry = ring.entry(at);
+                reads_device_memory(entry.0.as_ptr());
                 if entry.user_index() != user_index || !target.is_of(entry) {
                     return false;
                 }

@@ -38,6 +38,7 @@ mod qp_post;
 mod qp_shape;
 mod qp_state;
 mod raw;
+mod record;
 mod registers;
 mod rq;
 mod sq;

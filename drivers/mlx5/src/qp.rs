@@ -261,7 +261,7 @@ impl<H: PciFunction, P: Policy> Qp<H, P> {
         QpObject {
             target,
             // SAFETY: the buffer holds ring and record and goes with the object.
-            send: Owned::new(unsafe { SendRing::new(&send) }),
+            send: Owned::new(unsafe { SendRing::new(send) }),
             // SAFETY: as above.
             recv: Owned::new(unsafe {
                 RecvRing::new(recv, recv_poster, shape.cap.max_recv_wr, shape.cap.max_recv_sge)

@@ -1,18 +1,18 @@
 //! The posting side of receive queues: a QP's own ([`RecvRing`]) and a shared one ([`SrqRing`]).
 
-use crate::wqe::{self, Element};
+use crate::{
+    record::Record,
+    wqe::{self, Element},
+};
 use bareverbs::{
     PostError, PostListError, RecvWr, Sge,
     srq::{SrqPoster, SrqSlots},
+    sync::writes_device_memory,
     wq::{RecvPoster, RecvQueue},
 };
 use bareverbs_hal::Dma;
 use bareverbs_mlx5_prm::wqe::DS;
-use core::{
-    borrow::Borrow,
-    ptr::NonNull,
-    sync::atomic::{AtomicU32, Ordering},
-};
+use core::{borrow::Borrow, ptr::NonNull};
 
 /// The longest element of a receive: its byte count has 31 bits.
 const MAX_ELEMENT: u32 = (1 << 31) - 1;
@@ -24,13 +24,17 @@ pub(crate) struct RecvMemory {
     /// Bytes from one WQE to the next.
     pub stride: usize,
     /// The receive dword of the doorbell record.
-    pub record: NonNull<AtomicU32>,
+    pub record: Record,
 }
 
 impl RecvMemory {
-    fn record(&self) -> &AtomicU32 {
-        // SAFETY: the record lives as long as the ring (promise of the constructors below).
-        unsafe { self.record.as_ref() }
+    /// A WQE that is written now.
+    #[inline(always)]
+    fn wqe(&self, slot: u32) -> NonNull<u8> {
+        // SAFETY: slots are masked to the ring, and so are places of the list of an SRQ.
+        let at = unsafe { self.start.add(slot as usize * self.stride) };
+        writes_device_memory(at.as_ptr());
+        at
     }
 }
 
@@ -133,14 +137,7 @@ impl RecvRing {
     /// Begins at slot 0 again, as the device does after a reset, and clears the doorbell record.
     pub(crate) fn reset(&mut self, queue: &RecvQueue) {
         queue.reset(&mut self.poster);
-        self.memory.record().store(0, Ordering::Relaxed);
-    }
-
-    /// The WQE in a slot.
-    #[inline(always)]
-    fn wqe(&self, slot: u32) -> NonNull<u8> {
-        // SAFETY: slots are masked to the ring.
-        unsafe { self.memory.start.add(slot as usize * self.memory.stride) }
+        self.memory.record.clear();
     }
 
     /// Posts a request of one element. `false`, and nothing was done, for any other, and if the ring looks full.
@@ -161,7 +158,7 @@ impl RecvRing {
         }
         let Some(element) = one(wr.sges) else { return false };
         // SAFETY: a slot of the ring that is free, with room for `max_sge` segments.
-        unsafe { scatter_one(self.wqe(self.poster.slot()), self.max_sge, element) };
+        unsafe { scatter_one(self.memory.wqe(self.poster.slot()), self.max_sge, element) };
         self.poster.push(wr.wr_id);
         true
     }
@@ -184,7 +181,7 @@ impl RecvRing {
             let wr = wr.borrow();
             if let (true, Some(element)) = (poster.has_known_room(), one(wr.sges)) {
                 // SAFETY: a slot of the ring that is free, with room for `max_sge` segments.
-                unsafe { scatter_one(self.wqe(poster.slot()), max_sge, element) };
+                unsafe { scatter_one(self.memory.wqe(poster.slot()), max_sge, element) };
                 poster.push(wr.wr_id);
                 continue;
             }
@@ -204,7 +201,7 @@ impl RecvRing {
             return Err(PostError::QueueFull);
         }
         // SAFETY: a slot of the ring that is free, with room for `max_sge` segments.
-        unsafe { scatter(self.wqe(self.poster.slot()), self.max_sge, wr.sges)? };
+        unsafe { scatter(self.memory.wqe(self.poster.slot()), self.max_sge, wr.sges)? };
         self.poster.push(wr.wr_id);
         Ok(())
     }
@@ -212,10 +209,8 @@ impl RecvRing {
     /// Tells the device of all requests pushed. To say it twice does no harm.
     #[inline(always)]
     pub(crate) fn ring<H: Dma>(&mut self, queue: &RecvQueue, hal: &H) {
-        let posted = self.poster.posted();
         self.poster.publish(queue);
-        hal.dma_wmb();
-        self.memory.record().store((posted & 0xffff).to_be(), Ordering::Relaxed);
+        self.memory.record.tell(hal, self.poster.posted());
     }
 }
 
@@ -233,13 +228,6 @@ impl SrqRing {
         Self { poster, memory, max_sge }
     }
 
-    /// A slot of the ring.
-    #[inline(always)]
-    fn wqe(&self, slot: u32) -> NonNull<u8> {
-        // SAFETY: places of the list lie inside the ring.
-        unsafe { self.memory.start.add(slot as usize * self.memory.stride) }
-    }
-
     /// Posts a request of one element. `false`, and nothing was done, for any other, and if the ring looks full.
     #[inline(always)]
     pub(crate) fn post_short<H: Dma>(&mut self, hal: &H, wr: &RecvWr<'_>) -> bool {
@@ -249,8 +237,8 @@ impl SrqRing {
         self.poster.take(place, wr.wr_id);
         let posted = self.poster.posted();
         // SAFETY: a slot of the ring that is free, with room for a next segment and `max_sge` others.
-        unsafe { link_one(self.wqe(place.slot), self.max_sge, element, place.next) };
-        self.tell(hal, posted);
+        unsafe { link_one(self.memory.wqe(place.slot), self.max_sge, element, place.next) };
+        self.memory.record.tell(hal, posted);
         true
     }
 
@@ -269,7 +257,7 @@ impl SrqRing {
                 && let Some(element) = one(wr.sges)
             {
                 // SAFETY: a slot of the ring that is free, with room for a next segment and `max_sge` others.
-                unsafe { link_one(self.wqe(place.slot), max_sge, element, place.next) };
+                unsafe { link_one(self.memory.wqe(place.slot), max_sge, element, place.next) };
                 poster.take(place, wr.wr_id);
                 continue;
             }
@@ -286,7 +274,7 @@ impl SrqRing {
     #[inline(never)]
     pub(crate) fn push(&mut self, slots: &SrqSlots, wr: &RecvWr<'_>) -> Result<(), PostError> {
         let Some(place) = self.poster.place(slots) else { return Err(PostError::QueueFull) };
-        let at = self.wqe(place.slot);
+        let at = self.memory.wqe(place.slot);
         // SAFETY: a slot of the ring that is free, with room for a next segment and `max_sge` others.
         unsafe {
             scatter(at.add(DS), self.max_sge, wr.sges)?;
@@ -299,13 +287,6 @@ impl SrqRing {
     /// Tells the device of all requests pushed. To say it twice does no harm.
     #[inline(always)]
     pub(crate) fn ring<H: Dma>(&mut self, hal: &H) {
-        self.tell(hal, self.poster.posted());
-    }
-
-    /// Tells the device of so many requests.
-    #[inline(always)]
-    fn tell<H: Dma>(&self, hal: &H, posted: u32) {
-        hal.dma_wmb();
-        self.memory.record().store((posted & 0xffff).to_be(), Ordering::Relaxed);
+        self.memory.record.tell(hal, self.poster.posted());
     }
 }

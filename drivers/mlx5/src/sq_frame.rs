@@ -1,6 +1,6 @@
 //! The posting side of a raw packet QP's send queue: requests that are frames.
 
-use super::{Request, SendRing};
+use super::{SendRing, request::Request};
 use crate::{
     qp_shape::HEAD_START,
     wqe::{self, Cursor},
