@@ -1,10 +1,10 @@
 //! The device, the net that joins devices, and protection domains.
 
-use crate::{Cq, Mr, Qp, Srq, cq::CqState, mr::Region, qp::QpState};
+use crate::{Cq, Mr, Qp, Srq, Window, cq::CqState, mr::Region, qp::QpState, window::WindowState};
 use bareverbs::{
     Absent, AddressHandle, AhAttr, Argument, CqInit, Destroy, Device, DeviceAttr, Error, Event, Gid, GidEntry, GidType,
     Lid, LinkLayer, Memory, Mtu, Object, Pkey, PortAttr, PortNum, PortState, QpInit, QpType, Refused, RegionInit,
-    SrqAttr,
+    SrqAttr, WindowKind,
 };
 use std::{
     cell::{Cell, RefCell},
@@ -50,6 +50,7 @@ impl Net {
             cqs: RefCell::default(),
             qps: RefCell::default(),
             regions: RefCell::default(),
+            windows: RefCell::default(),
             events: RefCell::default(),
         });
         nodes.push(Rc::downgrade(&node));
@@ -84,6 +85,8 @@ pub(crate) struct Node {
     pub(crate) cqs: RefCell<BTreeMap<u32, Weak<CqState>>>,
     pub(crate) qps: RefCell<BTreeMap<u32, Weak<QpState>>>,
     pub(crate) regions: RefCell<BTreeMap<u32, Region>>,
+    /// By the key without its variant.
+    pub(crate) windows: RefCell<BTreeMap<u32, Weak<WindowState>>>,
     pub(crate) events: RefCell<VecDeque<Event>>,
 }
 
@@ -175,7 +178,7 @@ impl Device for Loopback {
     type Qp = Qp;
     type Mr<M: Memory> = Mr<M>;
     type Xrcd = Absent;
-    type Window = Absent;
+    type Window = Window;
     type FastRegion = Absent;
 
     fn attributes(&self) -> DeviceAttr {
@@ -188,6 +191,7 @@ impl Device for Loopback {
         (a.max_qp_wr, a.max_cqe, a.max_srq_wr) = (MAX_WR, 1 << 20, MAX_WR);
         (a.max_sge, a.max_sge_rd, a.max_srq_sge, a.max_inline) = (MAX_SGE, MAX_SGE, MAX_SGE, 1024);
         (a.max_qp_rd_atom, a.max_qp_init_rd_atom, a.atomics) = (MAX_RD_ATOMIC, MAX_RD_ATOMIC, true);
+        a.max_mw = 1 << 16;
         (a.max_pkeys, a.num_comp_vectors, a.phys_port_cnt) = (1, 1, 1);
         a.qp_types = 1 << QpType::Rc as u32 | 1 << QpType::Ud as u32;
         a
@@ -270,6 +274,11 @@ impl Device for Loopback {
         }
     }
 
+    fn alloc_window(&self, pd: &Pd, kind: WindowKind) -> Result<Window, Error> {
+        self.owns(&pd.node, Object::Pd)?;
+        Ok(Window::new(self.0.clone(), pd, kind))
+    }
+
     fn address_handle(&self, attr: &AhAttr) -> Result<AddressHandle, Error> {
         check_address(attr)?;
         let mut form = [0; 12];
@@ -286,6 +295,17 @@ impl Device for Loopback {
             cq.tell_error();
         }
         Ok(event)
+    }
+
+    fn reopen(self) -> Result<Self, Refused<Self>> {
+        match Rc::strong_count(&self.0) {
+            // Nothing is left of before but events.
+            1 => {
+                self.0.events.borrow_mut().clear();
+                Ok(self)
+            }
+            n => Err(Refused { handle: self, error: Error::Busy { holders: n as u32 - 1 } }),
+        }
     }
 
     fn now(&self) -> Duration {

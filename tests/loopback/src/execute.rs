@@ -2,7 +2,7 @@
 
 use crate::{
     device::Node,
-    qp::{Data, PostedSend, QpState},
+    qp::{Data, PostedSend, QpState, Work},
 };
 use bareverbs::{
     Access, Completion, Qkey, QpState as State, QpType, Qpn, RetryCount, SendFlags, SendOp, WcFlags, WcOpcode, WcStatus,
@@ -10,7 +10,7 @@ use bareverbs::{
 use std::rc::{Rc, Weak};
 
 /// How an attempt ended.
-enum Outcome {
+pub(crate) enum Outcome {
     /// Done, with so many bytes.
     Done(WcOpcode, u32),
     /// Failed here, with this status at the sender.
@@ -33,9 +33,11 @@ impl QpState {
             return false;
         }
         let Some(wr) = ({ self.sends.borrow_mut().pop_front() }) else { return false };
-        let outcome = match self.kind {
-            QpType::Ud => self.datagram(&wr),
-            _ => self.connected(&wr),
+        let outcome = match &wr.work {
+            Work::Bind(bind) => self.bind(bind),
+            Work::Op(op) if self.kind == QpType::Ud => self.datagram(&wr, *op),
+            Work::Op(SendOp::LocalInvalidate(key)) => self.invalidate(key.0),
+            Work::Op(op) => self.connected(&wr, *op),
         };
         match outcome {
             Outcome::Done(opcode, bytes) => {
@@ -82,7 +84,7 @@ impl QpState {
     }
 
     /// Sends that find nobody are lost.
-    fn datagram(&self, wr: &PostedSend) -> Outcome {
+    fn datagram(&self, wr: &PostedSend, op: SendOp) -> Outcome {
         let Some(bytes) = self.bytes(wr) else { return Outcome::Failed(WcStatus::LocalProtection) };
         if bytes.len() > 4096 {
             return Outcome::Failed(WcStatus::LocalLength);
@@ -94,12 +96,12 @@ impl QpState {
         if let Some(peer) = receiver {
             let message = [&[0; 40], &bytes[..]].concat();
             let source = Completion { src_qp: Qpn::new(self.number), slid: self.node.lid, ..Completion::default() };
-            peer.receive(wr, &message, source);
+            peer.receive(wr, op, &message, source);
         }
         Outcome::Done(WcOpcode::Send, 0)
     }
 
-    fn connected(&self, wr: &PostedSend) -> Outcome {
+    fn connected(&self, wr: &PostedSend, op: SendOp) -> Outcome {
         let (lid, qpn) = {
             let a = self.attr.borrow();
             (a.av.dlid.0, a.dest_qpn)
@@ -107,9 +109,9 @@ impl QpState {
         let Some(peer) = self.peer(lid, qpn).filter(|p| p.kind == self.kind) else {
             return Outcome::Failed(WcStatus::RetryExceeded);
         };
-        match wr.op {
+        match op {
             SendOp::Send | SendOp::SendImm(_) | SendOp::SendInvalidate(_) => match self.bytes(wr) {
-                Some(bytes) => peer.receive(wr, &bytes, Completion::default()),
+                Some(bytes) => peer.receive(wr, op, &bytes, Completion::default()),
                 None => Outcome::Failed(WcStatus::LocalProtection),
             },
             SendOp::Write { addr, rkey } | SendOp::WriteImm { addr, rkey, .. } => {
@@ -119,9 +121,10 @@ impl QpState {
                 };
                 // SAFETY: `remote` checked the range; regions hold no references. The bytes are a copy.
                 unsafe { core::ptr::copy_nonoverlapping(bytes.as_ptr(), at.as_ptr(), bytes.len()) };
-                match wr.op {
+                match op {
                     SendOp::WriteImm { .. } => peer.receive(
                         wr,
+                        op,
                         &[],
                         Completion {
                             opcode: WcOpcode::RecvWriteImm,
@@ -139,7 +142,7 @@ impl QpState {
                 let change = |old| (old == compare).then_some(swap);
                 self.fetch(wr, &peer, addr, rkey.0, Access::REMOTE_ATOMIC, WcOpcode::CompareSwap, change)
             }
-            // Nothing here has a key that could be taken back: the post refuses it.
+            // Of this side alone.
             SendOp::LocalInvalidate(_) => Outcome::Failed(WcStatus::LocalQpOperation),
             SendOp::FetchAdd { addr, rkey, add } => {
                 let change = |old: u64| Some(old.wrapping_add(add));
@@ -180,7 +183,15 @@ impl QpState {
     /// The memory that a peer names, if the QP and the region allow it.
     fn remote(&self, rkey: u32, addr: u64, len: usize, needs: Access) -> Option<core::ptr::NonNull<u8>> {
         let allowed = self.attr.borrow().access.contains(needs);
-        allowed.then(|| self.node.translate(*self.pd, rkey, addr, len, needs))?
+        let direct = || self.node.translate(*self.pd, rkey, addr, len, needs);
+        allowed.then(|| direct().or_else(|| self.through_window(rkey, addr, len, needs)))?
+    }
+
+    /// A key is taken back: of a window that this QP bound, and of nothing else.
+    fn invalidate(&self, key: u32) -> Outcome {
+        let Some(window) = self.own_window(key) else { return Outcome::Failed(WcStatus::MemoryWindowBind) };
+        window.close();
+        Outcome::Done(WcOpcode::LocalInvalidate, 0)
     }
 
     /// Breaks the responder: the requester made an access it may not.
@@ -190,7 +201,14 @@ impl QpState {
     }
 
     /// A message arrives.
-    fn receive(&self, wr: &PostedSend, bytes: &[u8], mut completion: Completion) -> Outcome {
+    fn receive(&self, wr: &PostedSend, op: SendOp, bytes: &[u8], mut completion: Completion) -> Outcome {
+        let mut window = None;
+        if let SendOp::SendInvalidate(key) = op {
+            window = self.own_window(key.0);
+            if window.is_none() {
+                return self.refuse();
+            }
+        }
         let Some(receive) = self.take_receive() else { return Outcome::NotReady };
         completion.wr_id = receive.wr_id;
         let room: u64 = receive.sges.iter().map(|s| u64::from(s.length())).sum();
@@ -211,12 +229,12 @@ impl QpState {
             completion.opcode = WcOpcode::Recv;
             completion.byte_len = bytes.len() as u32;
         }
-        match wr.op {
+        match op {
             SendOp::SendImm(imm) | SendOp::WriteImm { imm, .. } => {
                 (completion.imm, completion.flags) = (imm, WcFlags::WITH_IMM);
             }
             SendOp::SendInvalidate(rkey) => {
-                self.node.regions.borrow_mut().remove(&rkey.0);
+                window.iter().for_each(|w| w.close());
                 (completion.imm, completion.flags) = (rkey.0, WcFlags::WITH_INVALIDATE);
             }
             _ => {}

@@ -18,12 +18,14 @@ mod execute;
 mod mr;
 mod qp;
 mod srq;
+mod window;
 
 pub use cq::{Cq, View};
 pub use device::{Clock, Loopback, Net, Pd};
 pub use mr::Mr;
 pub use qp::Qp;
 pub use srq::Srq;
+pub use window::Window;
 
 /// Handles that go through a raw pointer are boxed on the way.
 macro_rules! boxed_handle {
@@ -41,4 +43,4 @@ macro_rules! boxed_handle {
     )+};
 }
 
-boxed_handle!(Loopback, Pd, Cq, Srq, Qp);
+boxed_handle!(Loopback, Pd, Cq, Srq, Qp, Window);

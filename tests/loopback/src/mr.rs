@@ -79,6 +79,16 @@ impl<M: Memory> Mr<M> {
     }
 }
 
+impl<M> Mr<M> {
+    /// No window is bound to it.
+    fn free(&self) -> Result<(), Error> {
+        match self.node.windows_of(self.key) {
+            0 => Ok(()),
+            holders => Err(Error::Busy { holders }),
+        }
+    }
+}
+
 impl<M> Drop for Mr<M> {
     fn drop(&mut self) {
         self.node.regions.borrow_mut().remove(&self.key);
@@ -112,7 +122,20 @@ impl<M: Memory> MemoryRegion<M> for Mr<M> {
         self.access
     }
 
+    fn reregister(&mut self, access: Access) -> Result<(), Error> {
+        access.check(AccessOf::Region, true)?;
+        self.free()?;
+        if let Some(region) = self.node.regions.borrow_mut().get_mut(&self.key) {
+            region.access = access;
+        }
+        self.access = access;
+        Ok(())
+    }
+
     fn deregister(self) -> Result<M, Refused<Self>> {
+        if let Err(error) = self.free() {
+            return Err(Refused { handle: self, error });
+        }
         let mut this = ManuallyDrop::new(self);
         this.node.regions.borrow_mut().remove(&this.key);
         // SAFETY: `this` is never dropped, so the memory and the counted node are each taken out once.

@@ -4,11 +4,12 @@ use crate::{
     cq::{CqState, Entry},
     device::{Loopback, MAX_RD_ATOMIC, Node, PORT, Pd, check_address},
     srq::SrqState,
+    window::{PostedBind, Window},
 };
 use bareverbs::{
-    Absent, Argument, Completion, Destination, Destroy, Error, Event, Mtu, Payload, PostError, QpAttr, QpAttrMask,
-    QpCap, QpInit, QpState as State, QpType, Qpn, QueuePair, RecvWr, Refused, SendFlags, SendOp, SendWr, Sge, WcOpcode,
-    WcStatus, qp::check_transition,
+    Absent, Argument, Bind, Completion, Destination, Destroy, Error, Event, Mtu, Object, Payload, PostError, QpAttr,
+    QpAttrMask, QpCap, QpInit, QpState as State, QpType, Qpn, QueuePair, RecvWr, Refused, Rkey, SendFlags, SendOp,
+    SendWr, Sge, WcOpcode, WcStatus, qp::check_transition,
 };
 use std::{
     cell::{Cell, RefCell},
@@ -47,10 +48,16 @@ pub(crate) struct QpState {
 /// A send request that was posted.
 pub(crate) struct PostedSend {
     pub(crate) wr_id: u64,
-    pub(crate) op: SendOp,
+    pub(crate) work: Work,
     pub(crate) data: Data,
     pub(crate) flags: SendFlags,
     pub(crate) to: Option<(u16, Qpn, u32)>,
+}
+
+/// What it does.
+pub(crate) enum Work {
+    Op(SendOp),
+    Bind(PostedBind),
 }
 
 /// Its data.
@@ -224,13 +231,22 @@ impl Qp {
         if has(QpAttrMask::AV) { check_address(&new.av) } else { Ok(()) }
     }
 
+    /// Whether there is room for a request.
+    fn check_room(&self) -> Result<(), PostError> {
+        if self.0.used.get().0 >= self.0.cap.max_send_wr { Err(PostError::QueueFull) } else { Ok(()) }
+    }
+
+    /// Takes a place for a request.
+    fn stage(&self, posted: PostedSend) {
+        let (sends, receives) = self.0.used.get();
+        self.0.used.set((sends + 1, receives));
+        self.0.staged.borrow_mut().0.push_back(posted);
+    }
+
     fn check_send(&self, wr: &SendWr<'_>) -> Result<Data, PostError> {
         let (q, cap) = (&self.0, self.0.cap);
         if !q.state().may_post_send() {
             return Err(PostError::WrongState(q.state()));
-        }
-        if matches!(wr.op, SendOp::LocalInvalidate(_)) {
-            return Err(PostError::UnsupportedOp);
         }
         let datagram = q.kind == QpType::Ud;
         if datagram && !matches!(wr.op, SendOp::Send | SendOp::SendImm(_)) {
@@ -270,9 +286,7 @@ impl Qp {
         {
             return Err(PostError::InlineTooLong { max: cap.max_inline });
         }
-        if q.used.get().0 >= cap.max_send_wr {
-            return Err(PostError::QueueFull);
-        }
+        self.check_room()?;
         Ok(data)
     }
 }
@@ -284,7 +298,7 @@ impl Destroy for Qp {
 }
 
 impl QueuePair for Qp {
-    type Window = Absent;
+    type Window = Window;
     type FastRegion = Absent;
 
     fn qpn(&self) -> Qpn {
@@ -342,15 +356,29 @@ impl QueuePair for Qp {
 
     fn push_send(&mut self, wr: &SendWr<'_>) -> Result<(), PostError> {
         let data = self.check_send(wr)?;
-        let (sends, receives) = self.0.used.get();
-        self.0.used.set((sends + 1, receives));
         let to = match wr.to {
             Some(Destination::Ud(ud)) => Some((ud.ah.form()[0] as u16, ud.qpn, ud.qkey.0)),
             _ => None,
         };
-        let posted = PostedSend { wr_id: wr.wr_id, op: wr.op, data, flags: wr.flags, to };
-        self.0.staged.borrow_mut().0.push_back(posted);
+        self.stage(PostedSend { wr_id: wr.wr_id, work: Work::Op(wr.op), data, flags: wr.flags, to });
         Ok(())
+    }
+
+    fn push_bind(&mut self, window: &mut Window, bind: &Bind, wr_id: u64, flags: SendFlags) -> Result<Rkey, PostError> {
+        if !self.0.state().may_post_send() {
+            return Err(PostError::WrongState(self.0.state()));
+        }
+        if self.0.kind == QpType::Ud {
+            return Err(PostError::UnsupportedOp);
+        }
+        if !window.is_of(&self.0.node) {
+            return Err(PostError::Foreign(Object::Window));
+        }
+        self.check_room()?;
+        let (posted, rkey) = window.bind(bind);
+        let data = Data::Sges(Vec::new());
+        self.stage(PostedSend { wr_id, work: Work::Bind(posted), data, flags, to: None });
+        Ok(rkey)
     }
 
     fn ring_send(&mut self) {
