@@ -2,15 +2,15 @@
 
 use crate::{
     address::Address,
-    options::{Options, Program},
+    options::{MULTICAST, Options, Program},
     pattern::{Message, mix},
     report::Outcome,
 };
 use bareverbs::{
-    Access, AckTimeout, AhAttr, Completion, CompletionQueue, CqInit, Device, Error, Event, GlobalRoute, LinkLayer, Mac,
-    Memory, MemoryRegion, Mtu, Notify, PollError, PortState, PostListError, Psn, Qkey, QpAttr, QpCap, QpInit, QpState,
-    QpType, Qpn, QueuePair, RecvWr, RetryCount, RnrTimer, SendOp, SendWr, SharedReceiveQueue, SrqAttr, UdDestination,
-    WcOpcode, WcStatus,
+    Access, AckTimeout, AhAttr, Completion, CompletionQueue, CqInit, Device, Error, Event, Gid, GlobalRoute, Lid,
+    LinkLayer, Mac, Memory, MemoryRegion, Mtu, Notify, PollError, PortState, PostListError, Psn, Qkey, QpAttr, QpCap,
+    QpInit, QpState, QpType, Qpn, QueuePair, RecvWr, RetryCount, RnrTimer, SendOp, SendWr, SharedReceiveQueue, SrqAttr,
+    UdDestination, WcOpcode, WcStatus,
 };
 use core::{fmt, time::Duration};
 use heapless::Vec;
@@ -22,6 +22,10 @@ pub const MAX_QP: usize = 64;
 const GRH: usize = 40;
 /// The queue key of the ibv_ud_pingpong.
 const QKEY: Qkey = Qkey(0x1111_1111);
+/// The QP of all datagrams to a group (IBA 10.5.1).
+const MULTICAST_QPN: u32 = 0xff_ffff;
+/// The group's LID on InfiniBand. No subnet administrator is asked for one.
+const GROUP_LID: Lid = Lid(0xc001);
 /// Marks the wr_id of a send; the rest is the QP's index. A receive's wr_id is its slot.
 const SEND: u64 = 1 << 63;
 
@@ -155,6 +159,7 @@ pub struct Endpoint<D: Device, M: Memory> {
     sender: u8,
     gid_index: Option<u8>,
     mac: Option<Mac>,
+    group: Option<Gid>,
     sent: u64,
     received: u64,
     ready: bool,
@@ -199,8 +204,8 @@ impl Shape {
             kind,
             size,
             slot: (size + head).next_multiple_of(64).max(64),
-            // Several QPs may have a message in flight each; one QP never has two.
-            slots: if o.program == Program::SrqPingpong { o.rx_depth as usize } else { 1 },
+            // Several QPs may have a message in flight each, and a group sends the own ones back; else there is one.
+            slots: if o.program == Program::SrqPingpong || o.multicast { o.rx_depth as usize } else { 1 },
             iters: o.iters,
             check: o.check,
             events: o.events,
@@ -240,16 +245,17 @@ impl<D: Device, M: Memory> Endpoint<D, M> {
             return Err(Failure::NotEthernet(option));
         }
         let gid_index = match o.gid_index {
-            None if ethernet => Some(default_gid(&device, o, port.gid_tbl_len).ok_or(Failure::NoGid)?),
+            None if ethernet || o.multicast => Some(default_gid(&device, o, port.gid_tbl_len).ok_or(Failure::NoGid)?),
             given => given,
         };
         let gid = match gid_index {
             Some(i) => device.query_gid(o.ib_port, i).during("query_gid")?.gid,
-            None => bareverbs::Gid::ZERO,
+            None => Gid::ZERO,
         };
         if let (Some(index), true) = (gid_index, gid.is_zero()) {
             return Err(Failure::EmptyGid(index));
         }
+        let group = (MULTICAST && o.multicast).then(|| group(&gid));
 
         let pd = device.alloc_pd().during("alloc_pd")?;
         let mut region = |len: usize, access| {
@@ -288,6 +294,9 @@ impl<D: Device, M: Memory> Endpoint<D, M> {
                 _ => attr.access(Access::empty()),
             };
             qp.modify(&attr).during("modify_qp to INIT")?;
+            if let (true, Some(group)) = (MULTICAST, group) {
+                qp.attach_multicast(group, GROUP_LID).during("attach_mcast")?;
+            }
             let psn = Psn::new(mix(seed ^ mix((i as u64) << 8 | u64::from(sender))) as u32);
             let mac = ethernet.then_some(port.mac);
             let address = Address { lid: port.lid, qpn: qp.qpn(), psn, gid, mac };
@@ -309,6 +318,7 @@ impl<D: Device, M: Memory> Endpoint<D, M> {
             sender,
             gid_index,
             mac: o.dmac,
+            group,
             sent: 0,
             received: 0,
             ready: false,
@@ -333,6 +343,12 @@ impl<D: Device, M: Memory> Endpoint<D, M> {
         }
         let (shape, gid_index, given_mac) = (self.shape, self.gid_index, self.mac);
         for (q, peer) in self.qps.iter_mut().zip(peers) {
+            let peer = match self.group {
+                Some(gid) if MULTICAST => {
+                    &Address { lid: GROUP_LID, qpn: Qpn::new(MULTICAST_QPN), psn: peer.psn, gid, mac: None }
+                }
+                _ => peer,
+            };
             let av = AhAttr {
                 port: o.ib_port,
                 dlid: peer.lid,
@@ -435,6 +451,10 @@ impl<D: Device, M: Memory> Endpoint<D, M> {
         let Some(i) = self.qps.iter().position(|q| q.qp.qpn() == c.qpn) else {
             return Err(Failure::Poll(PollError::UnknownQp(c.qpn)));
         };
+        if c.opcode == WcOpcode::Recv && self.is_own(i, c)? {
+            self.post_recv(i, c.wr_id as usize)?;
+            return Ok(());
+        }
         if c.opcode == WcOpcode::Recv {
             self.check(i, c)?;
             self.post_recv(i, c.wr_id as usize)?;
@@ -449,6 +469,16 @@ impl<D: Device, M: Memory> Endpoint<D, M> {
             self.post_send(i)?;
         }
         Ok(())
+    }
+
+    /// Whether a group sent the own message back: by the source GID of the GRH.
+    fn is_own(&self, i: usize, c: &Completion) -> Result<bool, Failure> {
+        if !MULTICAST || self.group.is_none() {
+            return Ok(false);
+        }
+        let mut grh = [0; GRH];
+        self.recv.read(c.wr_id as usize * self.shape.slot, &mut grh).during("read")?;
+        Ok(source(&grh) == self.qps[i].address.gid)
     }
 
     /// Compares the received message with what the other end sent.
@@ -516,12 +546,35 @@ fn default_gid<D: Device>(device: &D, o: &Options<'_>, len: u16) -> Option<u8> {
     bareverbs::gid::choose(entries).map(|c| c.index)
 }
 
+/// A group of this program's own: transient and of the link (RFC 4291, 2.7), for a GID of an IPv4 address one of IPv4's
+/// (RFC 2365, 6.1).
+fn group(own: &Gid) -> Gid {
+    match own.ipv4() {
+        Some(_) => Gid::from_ipv4([239, 255, 0xba, 0x5e]),
+        None => Gid([0xff, 0x12, 0x60, 0x1b, 0xff, 0xff, 0, 0, 0, 0, 0, 0, 0, 0, 0xba, 0x5e]),
+    }
+}
+
+/// The sender of a datagram: of a GRH, or of an IPv4 header, which stands in the last 20 bytes of its room (RoCEv2, annex
+/// A17.4.5.2).
+fn source(grh: &[u8; GRH]) -> Gid {
+    let mut gid = Gid::ZERO;
+    match grh[0] >> 4 {
+        6 => gid.0.copy_from_slice(&grh[8..24]),
+        _ => gid = Gid::from_ipv4([grh[32], grh[33], grh[34], grh[35]]),
+    }
+    gid
+}
+
 /// Gives everything back in order, so that a leak shows as an error.
 impl<D: Device, M: Memory> Endpoint<D, M> {
     /// Destroys all objects.
     pub fn close(self) -> Result<(), Failure> {
         use bareverbs::Destroy;
-        for q in self.qps {
+        for mut q in self.qps {
+            if let (true, Some(group)) = (MULTICAST, self.group) {
+                q.qp.detach_multicast(group, GROUP_LID).during("detach_mcast")?;
+            }
             q.qp.destroy().during("destroy_qp")?;
         }
         if let Some(srq) = self.srq {

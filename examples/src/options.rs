@@ -38,6 +38,7 @@ impl Program {
             Name::Help | Name::IbDev | Name::IbPort | Name::Link => true,
             Name::Verbose => self == Self::Devinfo,
             Name::NumQp => self == Self::SrqPingpong,
+            Name::Multicast => MULTICAST && self == Self::UdPingpong,
             // A datagram is at most what the port's MTU holds, as with ibv_ud_pingpong.
             Name::Mtu => !matches!(self, Self::UdPingpong | Self::Devinfo),
             _ => self != Self::Devinfo,
@@ -69,6 +70,7 @@ pub enum Name {
     Fault,
     Ip,
     Dmac,
+    Multicast,
     Json,
     Help,
 }
@@ -95,9 +97,13 @@ pub const NAMES: &[(Name, Option<char>, &str)] = &[
     (Name::Fault, None, "fault"),
     (Name::Ip, None, "ip"),
     (Name::Dmac, None, "dmac"),
+    (Name::Multicast, None, "multicast"),
     (Name::Json, None, "json"),
     (Name::Help, Some('h'), "help"),
 ];
+
+/// Whether `--multicast` is there: its code would be a fiftieth of an image.
+pub const MULTICAST: bool = cfg!(feature = "std");
 
 /// The faults of the modelled link.
 pub const FAULTS: &[&str] = &["corrupt", "loss", "duplicate", "reorder", "delay"];
@@ -161,6 +167,8 @@ pub struct Options<'a> {
     pub ip: Option<Ipv4Addr>,
     /// The other end's Ethernet address.
     pub dmac: Option<Mac>,
+    /// To a multicast group that both ends join (ud_pingpong).
+    pub multicast: bool,
     /// Only the usage was asked for.
     pub help: bool,
 }
@@ -263,6 +271,7 @@ impl<'a> Options<'a> {
             fault: None,
             ip: None,
             dmac: None,
+            multicast: false,
             help: false,
         }
     }
@@ -312,6 +321,7 @@ impl<'a> Options<'a> {
             Name::Chk => self.check = true,
             Name::Threads => self.threads = true,
             Name::Json => self.json = true,
+            Name::Multicast => self.multicast = true,
             _ => {
                 let Word(v) = args.value().map_err(UsageError::Option)?;
                 self.value(name, v).map_err(|takes| UsageError::Value(opt, v, takes))?;
@@ -365,7 +375,7 @@ impl<'a> Options<'a> {
             Name::Dmac => {
                 self.dmac = Some(octets(v, ':', 16).map(Mac).ok_or("an Ethernet address, as 02:00:c9:00:00:01")?)
             }
-            Name::Help | Name::Verbose | Name::Events | Name::Chk | Name::Threads | Name::Json => {
+            Name::Help | Name::Verbose | Name::Events | Name::Chk | Name::Threads | Name::Json | Name::Multicast => {
                 return Err("nothing");
             }
         }
@@ -451,6 +461,7 @@ mod tests {
         for (program, bad) in [
             (Program::RcPingpong, "-q 2"),
             (Program::RcPingpong, "-v"),
+            (Program::RcPingpong, "--multicast"),
             (Program::UdPingpong, "-m 1024"),
             (Program::Devinfo, "--json"),
             (Program::Devinfo, "-n 1"),

@@ -58,14 +58,15 @@ def detach(qp, group):
 class Member:
     """A UD queue pair, and memory of which each receive takes a part of its own."""
 
-    def __init__(self, node):
-        self.node, self.qp, self.taken, self.kept = node, node.qp(e.IBV_QPT_UD), 0, []
+    def __init__(self, node, receives=4, size=SIZE):
+        self.node, self.qp, self.taken, self.kept = node, node.qp(e.IBV_QPT_UD, depth=receives), 0, []
         attr = QPAttr(port_num=PORT)
         attr.qkey, attr.sq_psn = QKEY, node.rng.randrange(1 << 24)
         self.qp.to_rts(attr)
-        self.buffer = node.buffer(4 * (GRH + SIZE))
-        for n in range(4):
-            receive(self.qp, [self.buffer.sge(n * (GRH + SIZE), GRH + SIZE)], wr_id=n)
+        self.room = GRH + size
+        self.buffer = node.buffer(receives * self.room)
+        for n in range(receives):
+            receive(self.qp, [self.buffer.sge(n * self.room, self.room)], wr_id=n)
 
     def send(self, way, qpn, payload):
         """Sends bytes. What the request names lives as long as the queue pair."""
@@ -80,11 +81,12 @@ class Member:
         """This completion is of the next receive, which holds these bytes and, of a group, its GID."""
         check(wc.wr_id == self.taken, f"receive {wc.wr_id} was filled instead of {self.taken}")
         check(wc.byte_len == GRH + len(payload), f"{wc.byte_len} bytes arrived of {len(payload)}")
-        at = self.taken * (GRH + SIZE)
+        at = self.taken * self.room
         self.taken += 1
+        got = bytes(self.buffer.memory[self.buffer.first + at + GRH :][: len(payload)])
+        check(got == payload, f"other bytes than were sent, in receive {wc.wr_id}")
         self.buffer.expect(at + GRH, payload)
         self.buffer.ignore(at, GRH)
-        self.buffer.check()
         if group:
             check(wc.wc_flags & e.IBV_WC_GRH, f"no GRH, by flags {wc.wc_flags:#x}")
             dgid = self.buffer.bytes(at + 24, 16).hex()
@@ -112,6 +114,8 @@ def spread(sender, group, members, payload):
             left.remove(who[0])
             who[0].takes(wc, payload, group)
     check(not left, f"{len(left)} members got nothing")
+    for member in members:
+        member.buffer.check()
 
 
 def got_nothing(sender, others):
@@ -121,6 +125,7 @@ def got_nothing(sender, others):
         sender.send(sender.node.address_of(other.node), other.qp.qp_num, payload)
         sender.node.succeed()
         other.takes(other.node.succeed()[0], payload)
+        other.buffer.check()
 
 
 def members(a, b):

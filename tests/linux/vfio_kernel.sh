@@ -9,6 +9,7 @@ if [ "$GUEST" = 1 ]; then
   modprobe -a mlx5_ib ib_uverbs
   DEVICE=mlx5_0
   ours=ibv_
+  multicast='python3 multicast_pingpong.py'
   for netdev in /sys/class/infiniband/mlx5_0/device/net/*; do
     # The port's table has RoCE v1 at 0 and RoCE v2 at 1.
     [ -e "$netdev" ] || continue
@@ -24,6 +25,7 @@ if [ "$GUEST" = 1 ]; then
 else
   DEVICE=$(card)
   ours=./
+  multicast='./ud_pingpong --multicast -c --seed 7'
   ipv4='--ip 10.0.0.2 --dmac 02:00:c9:00:00:00 -g 1'
   alone ready "bind $DEVICE"
 fi
@@ -32,6 +34,7 @@ pair rc_pingpong_kernel_serves "${ours}rc_pingpong -n 50 $gid"
 pair uc_pingpong_kernel_serves "${ours}uc_pingpong -n 50 $gid"
 pair ud_pingpong_kernel_serves "${ours}ud_pingpong -n 50 $gid"
 pair srq_pingpong_kernel_serves "${ours}srq_pingpong -n 50 $gid"
+pair multicast_kernel_serves "$multicast -n 50"
 
 # From here on guest 2 serves.
 GUEST=$((3 - GUEST))
@@ -39,3 +42,4 @@ pair rc_pingpong_kernel_asks "${ours}rc_pingpong -n 50 $gid"
 pair uc_pingpong_kernel_asks "${ours}uc_pingpong -n 50 $gid"
 pair ud_pingpong_kernel_asks "${ours}ud_pingpong -n 50 $gid"
 pair srq_pingpong_kernel_asks "${ours}srq_pingpong -n 50 $gid"
+pair multicast_kernel_asks "$multicast -n 50"

@@ -38,6 +38,7 @@ fn text(program: Program, name: Name) -> (&'static str, String) {
         }
         Name::Ip => ("ADDR", "own IPv4 address for a RoCE v2 GID"),
         Name::Dmac => ("MAC", "Ethernet address of the other end"),
+        Name::Multicast => ("", "to a multicast group that both ends join, past the subnet administrator"),
         Name::Json => ("", "the result as JSON, an error as {\"error\":...}"),
         Name::Help => ("", "this text"),
     };

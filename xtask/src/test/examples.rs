@@ -72,6 +72,10 @@ pub fn run(bench: &Bench) -> Result<Tally> {
             });
         }
     }
+    for home in ["--link ib", "--link roce", "--link roce --threads"] {
+        tally.count(programs.check("ud_pingpong", &format!("--multicast -c -n 200 {home}")).map(drop));
+    }
+    tally.count(refuses(&programs, "ud_pingpong", "--multicast -d loopback", 1, "attach_mcast"));
     // One byte damaged behind the back of every checksum: -c must see it, and end with 1.
     for program in PINGPONGS {
         for link in LINKS {
@@ -198,8 +202,17 @@ pub fn wire(bench: &Bench) -> Result<Tally> {
         ("srq_pingpong", &[("infiniband.bth.opcode == 0", 2 * N), ("infiniband.bth.opcode == 17", 2)]),
     ] {
         for (name, link) in [("ib", Link::Ib), ("roce", Link::Roce)] {
-            tally.count(judged(&programs, &judges, program, name, link, N, expected));
+            tally.count(judged(&programs, &judges, (program, ""), name, link, N, expected));
         }
+    }
+    // Datagrams to a group: of InfiniBand behind a GRH, over Ethernet to a multicast MAC.
+    let datagrams = "infiniband.bth.opcode == 100 && infiniband.bth.destqp == 0xffffff";
+    for (name, link, group) in [
+        ("ib", Link::Ib, "infiniband.grh.dgid == ff12:601b:ffff::ba5e && infiniband.lrh.dlid == 0xc001"),
+        ("roce", Link::Roce, "ip.dst == 239.255.186.94 && eth.dst == 01:00:5e:7f:ba:5e"),
+    ] {
+        let expected = [(datagrams, 2 * N), (group, 2 * N)];
+        tally.count(judged(&programs, &judges, ("ud_pingpong", "--multicast"), name, link, N, &expected));
     }
     Ok(tally)
 }
@@ -207,14 +220,15 @@ pub fn wire(bench: &Bench) -> Result<Tally> {
 fn judged(
     programs: &Programs,
     judges: &Judges,
-    program: &str,
+    (program, option): (&str, &str),
     name: &str,
     link: Link,
     n: usize,
     expected: &[(&str, usize)],
 ) -> Result<()> {
-    let capture = programs.capture(&format!("{program}-{name}"))?;
+    let capture = programs.capture(&format!("{program}{option}-{name}"))?;
     let size = if program == "ud_pingpong" { 1024 } else { 2048 };
-    programs.check(program, &format!("-c -n {n} -s {size} --link {name} --seed 1 --pcap {}", capture.display()))?;
+    let run = format!("{option} -c -n {n} -s {size} --link {name} --seed 1 --pcap {}", capture.display());
+    programs.check(program, &run)?;
     judges.judge(link, &capture, expected)
 }
