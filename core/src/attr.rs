@@ -134,6 +134,9 @@ pub struct DeviceAttr {
     pub phys_port_cnt: u8,
     /// QP types, a bit each by [`QpType`]'s number.
     pub qp_types: u32,
+    /// Ticks a millisecond of [`crate::CompletionView::timestamp`] (hca_core_clock of ibv_query_device_ex); 0 where the
+    /// device does not tell.
+    pub core_clock_khz: u32,
 }
 
 impl DeviceAttr {

@@ -367,6 +367,8 @@ pub enum PostError {
     UsesSrq,
     /// The SRQ failed (IBV_EVENT_SRQ_ERR); destroy it.
     SrqError,
+    /// A CQ of the QP, or of the XRC SRQ, was overrun or failed.
+    CqError,
     /// A window or region for fast registration of another device.
     Foreign(Object),
     /// The request takes the places of more requests than the whole queue has.
@@ -406,6 +408,7 @@ impl fmt::Display for PostError {
             Self::UnsupportedAccess => f.write_str("rights that the device lacks, or that are not for this object"),
             Self::UsesSrq => f.write_str("the QP receives from an SRQ"),
             Self::SrqError => f.write_str("the SRQ failed"),
+            Self::CqError => f.write_str("the CQ is in error"),
             Self::DeviceFatal => f.write_str("the device failed"),
         }
     }

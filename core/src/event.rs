@@ -9,7 +9,9 @@ use core::fmt;
 pub enum Event {
     /// A completion arrived on a CQ that was armed.
     Completion(Cqn),
-    /// The CQ was overrun or failed; attached QPs go to the error state.
+    /// The CQ was overrun or failed. The service call that saw it has taken all attached QPs to the error state, and
+    /// every verb on the CQ and every post to such a QP names it from now on. Completions that found no room are lost:
+    /// a receive of an SRQ among them never comes back.
     CqError(Cqn),
     /// The first packet reached a QP in RTR.
     CommunicationEstablished(Qpn),

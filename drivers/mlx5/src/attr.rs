@@ -48,6 +48,11 @@ pub(crate) fn from_caps(caps: &Caps) -> DeviceAttr {
     attr.max_pkeys = caps.pkeys;
     attr.num_comp_vectors = caps.limits.vectors;
     attr.phys_port_cnt = ports(caps);
+    // Older firmware tells the frequency in MHz only.
+    attr.core_clock_khz = match get(cap::DEVICE_FREQUENCY_KHZ) {
+        0 => get(cap::DEVICE_FREQUENCY_MHZ).saturating_mul(1000),
+        khz => khz,
+    };
     let types = [
         (cap::RC, QpType::Rc),
         (cap::UC, QpType::Uc),

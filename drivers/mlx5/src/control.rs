@@ -12,14 +12,14 @@ use crate::{
     steering::Steering,
     uar::Uar,
     vport::Addresses,
-    watch::Watches,
+    watch::{Watch, Watches},
     xrc::Unused,
 };
 use bareverbs::{Error, Event};
 use bareverbs_hal::{HalError, PciFunction};
 use bareverbs_mlx5_prm::{
     cmd::Opcode,
-    commands::{manage_pages, manage_pages_op_mod},
+    commands::{manage_pages, manage_pages_op_mod, qp_2err},
     eqe::{event, page_request},
 };
 use core::{alloc::Layout, mem::ManuallyDrop, ptr::NonNull, time::Duration};
@@ -60,6 +60,8 @@ pub(crate) struct Control {
     reclaim_timeout: Duration,
     fatal: Option<Error>,
     fatal_told: bool,
+    /// A CQ has failed, and the QPs that complete to it were not told yet.
+    cq_failed: bool,
     stopped: bool,
     closed: bool,
     /// Objects that count against the limits.
@@ -104,6 +106,7 @@ impl Control {
             reclaim_timeout,
             fatal: None,
             fatal_told: false,
+            cq_failed: false,
             stopped: false,
             closed: false,
             pds: 0,
@@ -234,6 +237,9 @@ impl Control {
             return Err(fatal);
         }
         self.see_events(hal);
+        if core::mem::take(&mut self.cq_failed) {
+            self.fail_users_of_cqs(hal);
+        }
         if let Some(uar) = &self.uar {
             self.eqs.iter_mut().for_each(|eq| eq.ring(hal, uar));
         }
@@ -241,6 +247,30 @@ impl Control {
             self.fail(e);
         }
         self.fatal.map_or(Ok(()), Err)
+    }
+
+    /// A CQ has failed, which no event told.
+    pub(crate) fn cq_failed(&mut self) {
+        self.cq_failed = true;
+    }
+
+    /// Takes every QP to ERR of which a CQ has failed: the device does so only with those that want to complete (IBA
+    /// 11.6.3.2). XRC SRQs are told too.
+    fn fail_users_of_cqs<H: PciFunction>(&mut self, hal: &H) {
+        self.watches.srqs_of_failed_cqs();
+        let mut from = 0;
+        while let Some((qpn, watch)) = self.watches.qp_of_failed_cq(from) {
+            watch.raise(Watch::CQ_ERROR | Watch::QP_ERROR);
+            // The two queues of a raw packet QP have no such command; nothing can be posted to them any more.
+            if !watch.is_raw() {
+                let mut input = [0; qp_2err::IN_LEN];
+                qp_2err::QPN.set(&mut input, qpn);
+                let out = &mut [0; qp_2err::OUT_LEN];
+                let result = self.execute(hal, qp_2err::OPCODE, 0, &mut input, &PageList::None, out);
+                log::debug!("QP {qpn:#x}, whose CQ has failed, to ERR: {result:?}");
+            }
+            from = qpn + 1;
+        }
     }
 
     /// Does what the events ask of the driver that the queues hold; telling them is left to
@@ -251,6 +281,7 @@ impl Control {
             for _ in 0..1 << eq::LOG_ASYNC_ENTRIES {
                 let Some(e) = self.eqs.get_mut(n).and_then(|eq| eq.see(hal)) else { break };
                 eq::note(&e, &self.watches);
+                self.cq_failed |= e.kind() == event::CQ_ERROR;
                 if e.kind() == event::PAGE_REQUEST {
                     let function = page_request::FUNCTION_ID.get(e.data()) as u16;
                     let wanted = page_request::NUM_PAGES.get(e.data()) as i32;
@@ -267,7 +298,13 @@ impl Control {
     /// An object was taken out of the watches: events of its past are nobody's, whoever gets its number.
     pub(crate) fn forget_events<H: PciFunction>(&mut self, hal: &H) {
         self.see_events(hal);
-        self.eqs.iter_mut().for_each(|eq| eq.forget(&self.watches));
+        let watches = &self.watches;
+        self.eqs.iter_mut().for_each(|eq| eq.forget(|e| eq::decode(e, watches).is_none()));
+    }
+
+    /// That a QP uses no receive of its SRQ any more was of the driver's own making.
+    pub(crate) fn forget_last_wqe(&mut self, qpn: u32) {
+        self.eqs.iter_mut().for_each(|eq| eq.forget(|e| eq::is_last_wqe(e, qpn)));
     }
 
     /// One event for the user, or the device's end: first as an event, from then on as an error.

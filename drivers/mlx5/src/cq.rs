@@ -17,7 +17,7 @@ use crate::{
 use bareverbs::{Argument, Completion, CompletionQueue, CqInit, Cqn, Error, LinkLayer, Notify, PollError};
 use bareverbs_hal::PciFunction;
 use bareverbs_mlx5_prm::{
-    cmd::Opcode,
+    cmd::{Opcode, Status},
     commands::{create_cq, modify_cq, modify_cq_op_mod, modify_cq_select, resize_cq_select},
     context::cqc,
     registers::cq_doorbell,
@@ -302,14 +302,23 @@ impl<H: PciFunction, P: Policy> CqObject<H, P> {
         self.hca().drive();
     }
 
+    /// An error, once the CQ or the device failed: then no verb works on it any more.
+    pub(crate) fn check_alive(&self) -> Result<(), Error> {
+        match self.watch.flags() {
+            flags if flags & Watch::DEVICE_FATAL != 0 => Err(self.hca().fatal().unwrap_or(Error::CqError)),
+            flags if flags & Watch::CQ_ERROR != 0 => Err(Error::CqError),
+            _ => Ok(()),
+        }
+    }
+
+    /// Completions that may still come before some are polled.
+    pub(crate) fn room(&self) -> u32 {
+        self.ring.with(|ring| (1 << ring.ring.log) - ring.unpolled())
+    }
+
     /// Asks for an event. PRM: "CQ DoorBell Register".
     fn arm(&self, which: Notify) -> Result<(), Error> {
-        if self.watch.flags() & Watch::CQ_ERROR != 0 {
-            return Err(Error::CqError);
-        }
-        if self.watch.flags() & Watch::DEVICE_FATAL != 0 {
-            return Err(self.hca().fatal().unwrap_or(Error::CqError));
-        }
+        self.check_alive()?;
         let events = self.memory.with(|memory| {
             let Some(memory) = memory else { return 0 };
             if self.watch.flags() & Watch::CQ_EVENT != 0 {
@@ -357,7 +366,10 @@ impl<H: PciFunction, P: Policy> CqObject<H, P> {
             let result = self.hca().execute(modify_cq::OPCODE, op_mod, &mut input, &buffer.pages(len), &mut out);
             if let Err(e) = result {
                 buffer.free(self.hca(), &Err(e));
-                return Err(e);
+                // More came since than the new ring holds.
+                let full = Status::BadSizeOutstandingCqes.to_raw();
+                let below = matches!(e, Error::Command { status, .. } if status == full);
+                return Err(if below { Error::BelowUnpolled { unpolled: ring.unpolled() } } else { e });
             }
             let deadline = self.hca().hal.now() + SWITCH_TIMEOUT;
             let mut switched = ring.switch(&self.hca().hal, new);
@@ -370,6 +382,7 @@ impl<H: PciFunction, P: Policy> CqObject<H, P> {
             if result.is_err() {
                 // Nobody knows any more where completions go.
                 self.watch.raise(Watch::CQ_ERROR);
+                self.hca().cq_failed();
             }
             self.memory.with(|memory| match memory {
                 Some(memory) if switched => core::mem::replace(&mut memory.ring, buffer).free(self.hca(), &result),
@@ -436,11 +449,9 @@ impl<H: PciFunction, P: Policy> CompletionQueue for Cq<H, P> {
     fn resize(&mut self, entries: u32) -> Result<(), Error> {
         let object = &*self.0;
         check_entries(object.hca(), entries)?;
-        if object.watch.flags() & Watch::CQ_ERROR != 0 {
-            return Err(Error::CqError);
-        }
+        object.check_alive()?;
         let log = log_entries(entries);
-        let now = object.ring.with(|ring| ring.fit(log).map(|()| ring.ring.log))?;
+        let now = object.ring.with(|ring| ring.fit(entries).map(|()| ring.ring.log))?;
         if log == now {
             return Ok(());
         }
@@ -452,6 +463,7 @@ impl<H: PciFunction, P: Policy> CompletionQueue for Cq<H, P> {
     }
 
     fn moderate(&mut self, count: u16, period: Duration) -> Result<(), Error> {
+        self.0.check_alive()?;
         let micros = period.as_micros() + u128::from(!period.subsec_nanos().is_multiple_of(1000));
         let max = cqc::CQ_PERIOD.max();
         if micros > max.into() {

@@ -480,10 +480,10 @@ impl CqRing {
         (0..1 << self.ring.log).find(|n| !self.ring.is_new(self.consumer.plus(*n))).unwrap_or(1 << self.ring.log)
     }
 
-    /// Whether the unpolled entries would fit a ring of `1 << log` entries, beside the last one of the old ring.
-    pub(crate) fn fit(&self, log: u32) -> Result<(), Error> {
+    /// Whether there are at most so many unpolled entries; rings have one entry more, for the last one of the old ring.
+    pub(crate) fn fit(&self, entries: u32) -> Result<(), Error> {
         let unpolled = self.unpolled();
-        if unpolled >= 1 << log { Err(Error::BelowUnpolled { unpolled }) } else { Ok(()) }
+        if unpolled > entries { Err(Error::BelowUnpolled { unpolled }) } else { Ok(()) }
     }
 
     /// Goes over to another ring once the device has: copies the unpolled entries there, up to the one that says that

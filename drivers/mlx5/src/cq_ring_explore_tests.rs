@@ -401,7 +401,7 @@ impl World {
         }
         let unpolled = cq.list.len() as u32;
         let refused = Err(Error::BelowUnpolled { unpolled });
-        assert_eq!(cq.ring.fit(log), if unpolled >= 1 << log { refused } else { Ok(()) });
+        assert_eq!(cq.ring.fit((1 << log) - 1), if unpolled >= 1 << log { refused } else { Ok(()) });
         let goes = unpolled < 1 << log && log != cq.device.log;
         if goes {
             cq.resize = Some((DeviceRing::new(log), false));

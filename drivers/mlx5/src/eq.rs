@@ -147,12 +147,11 @@ impl EventQueue {
         e
     }
 
-    /// Forgets events that were seen but not told and that nobody is to hear: of objects that are gone, whose numbers
-    /// new ones may get.
-    pub(crate) fn forget(&mut self, watches: &Watches) {
+    /// Forgets events that were seen but not told and that nobody is to hear.
+    pub(crate) fn forget(&mut self, nobodys: impl Fn(&Eqe) -> bool) {
         let mut index = self.told;
         while index != self.seen {
-            if self.entry(index).is_some_and(|e| decode(&e, watches).is_none()) {
+            if self.entry(index).is_some_and(|e| nobodys(&e)) {
                 let n = (index & ((1 << self.log_entries) - 1)) as usize;
                 // SAFETY: the type byte of an entry that the device gets back only when it was told.
                 unsafe { self.ring.ptr.add(n * eqe::SIZE + KIND).write(FORGOTTEN) };
@@ -175,6 +174,11 @@ fn is_rq(data: &[u8]) -> bool {
     eqe::qp::QUEUE_TYPE.get(data) == queue_type::RQ
 }
 
+/// Whether an event says that a QP uses no receive of its SRQ any more.
+pub(crate) fn is_last_wqe(e: &Eqe, qpn: u32) -> bool {
+    e.kind() == event::SRQ_LAST_WQE && eqe::qp::NUMBER.get(e.data()) == qpn
+}
+
 /// What an event means for the objects it names, before anybody is told.
 pub(crate) fn note(e: &Eqe, watches: &Watches) {
     let data = e.data();
@@ -188,6 +192,7 @@ pub(crate) fn note(e: &Eqe, watches: &Watches) {
         event::WQ_CATASTROPHIC | event::WQ_INVALID_REQUEST | event::WQ_ACCESS_ERROR => {
             (watches.qps.get(eqe::qp::NUMBER.get(data)), Watch::QP_ERROR)
         }
+        event::SRQ_LAST_WQE => (watches.qps.get(eqe::qp::NUMBER.get(data)), Watch::LAST_WQE),
         event::SRQ_CATASTROPHIC => (watches.srqs.get(eqe::qp::NUMBER.get(data)), Watch::SRQ_ERROR),
         _ => return,
     };

@@ -224,6 +224,16 @@ impl<H: PciFunction, P: Policy> Hca<H, P> {
         self.control.with(|control| control.see_events(&self.hal));
     }
 
+    /// A CQ has failed, which no event told: its QPs hear of it when the device is serviced next.
+    pub(crate) fn cq_failed(&self) {
+        self.control.with(Control::cq_failed);
+    }
+
+    /// Nobody is to hear that a QP uses no receive of its SRQ any more.
+    pub(crate) fn forget_last_wqe(&self, qpn: u32) {
+        self.control.with(|control| control.forget_last_wqe(qpn));
+    }
+
     /// The mark by which address handles of this device are recognized.
     #[inline(always)]
     pub(crate) fn mark(&self) -> u32 {

@@ -148,6 +148,7 @@ impl<H: PciFunction, P: Policy> Qp<H, P> {
         if !send_cq.device.is(device) || !recv_cq.device.is(device) {
             return Err(Error::Foreign(Object::Cq));
         }
+        send_cq.check_alive().and_then(|()| recv_cq.check_alive())?;
         if srq.is_some_and(|srq| !srq.device.is(device)) {
             return Err(Error::Foreign(Object::Srq));
         }
@@ -318,6 +319,7 @@ impl<H: PciFunction, P: Policy> QpObject<H, P> {
         let too_many = Error::OutOfRange { what: Argument::Qps, wanted: u64::from(limit) + 1, max: limit.into() };
         let user = user.ok_or(too_many)?;
         self.user_index.store(user, Ordering::Relaxed);
+        self.watch.set_cqs([self.send_cq(), self.recv_cq()].map(|cq| cq.map(CqObject::cqn)));
         let qpn = match self.kind {
             QpType::RawPacket => self.create_raw(user)?,
             _ => self.create_qp(user)?,
@@ -421,6 +423,7 @@ impl<H: PciFunction, P: Policy> QpObject<H, P> {
         if qpn == NO_QPN {
             return Ok(());
         }
+        self.leave_srq();
         if self.kind != QpType::RawPacket {
             hca.destroy(Opcode::DESTROY_QP, qpn)?;
         }
@@ -463,7 +466,23 @@ impl<H: PciFunction, P: Policy> QpObject<H, P> {
 
     #[inline(always)]
     pub(crate) fn check(&self) -> Result<(), PostError> {
-        if self.watch.flags() & Watch::DEVICE_FATAL != 0 { Err(PostError::DeviceFatal) } else { Ok(()) }
+        if self.watch.flags() & (Watch::DEVICE_FATAL | Watch::CQ_ERROR) != 0 { Err(self.failed()) } else { Ok(()) }
+    }
+
+    #[cold]
+    fn failed(&self) -> PostError {
+        if self.watch.flags() & Watch::DEVICE_FATAL != 0 { PostError::DeviceFatal } else { PostError::CqError }
+    }
+
+    /// Whether it receives from an SRQ, be it that of the QP or one that a request names.
+    pub(crate) fn is_of_srq(&self) -> bool {
+        self.srq.is_some() || self.kind == QpType::XrcTgt
+    }
+
+    /// Whether its CQs have room for what would come if all its requests were flushed.
+    pub(crate) fn can_flush(&self) -> bool {
+        let flushed = self.target.send.outstanding() + 1;
+        self.send_cq.iter().chain(&self.recv_cq).all(|cq| cq.room() >= flushed)
     }
 
     /// Pushes one send request by the long way; names what the ring calls full.

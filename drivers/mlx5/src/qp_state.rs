@@ -11,12 +11,15 @@ use bareverbs_mlx5_prm::{
     commands::{opt_param, qp_2err, qp_2rst, query_qp, rst2init_qp},
     context::{ads, cmd_hca_cap, qpc},
 };
-use core::sync::atomic::Ordering;
+use core::{sync::atomic::Ordering, time::Duration};
 
 /// Packets after which an acknowledgement is asked for, as a log; Linux asks for the same.
 const LOG_ACK_FREQUENCY: u32 = 8;
 /// Log of the longest datagram: its MTU.
 const LOG_DATAGRAM: u32 = 12;
+
+/// How long a QP in ERR may take to say that it uses no receive of its SRQ any more.
+const LAST_WQE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Where all transitions with a context have the same fields.
 use rst2init_qp as transition;
@@ -131,12 +134,11 @@ impl<H: PciFunction, P: Policy> QpObject<H, P> {
         check_values(hca, self.kind, attr)?;
         match to {
             _ if self.kind == QpType::RawPacket => self.modify_raw(from, to)?,
-            QpState::Reset | QpState::Err => {
-                let mut input = [0; qp_2rst::IN_LEN];
-                const { assert!(qp_2rst::IN_LEN == qp_2err::IN_LEN) };
-                qp_2rst::QPN.set(&mut input, self.qpn());
-                hca.execute(opcode, 0, &mut input, &PageList::None, &mut [0; qp_2rst::OUT_LEN])?;
+            QpState::Reset => {
+                self.leave_srq();
+                self.without_context(opcode)?;
             }
+            QpState::Err => self.without_context(opcode)?,
             _ => {
                 let mut input = [0; transition::IN_LEN];
                 transition::QPN.set(&mut input, self.qpn());
@@ -147,6 +149,38 @@ impl<H: PciFunction, P: Policy> QpObject<H, P> {
         }
         self.enter(to, attr);
         Ok(())
+    }
+
+    /// The transitions to RESET and ERR.
+    fn without_context(&self, opcode: Opcode) -> Result<(), Error> {
+        let mut input = [0; qp_2rst::IN_LEN];
+        const { assert!(qp_2rst::IN_LEN == qp_2err::IN_LEN) };
+        qp_2rst::QPN.set(&mut input, self.qpn());
+        self.device.hca().execute(opcode, 0, &mut input, &PageList::None, &mut [0; qp_2rst::OUT_LEN])
+    }
+
+    /// Before a QP is reset or destroyed: has it give back the receive that it took from an SRQ for a message that is not
+    /// complete. Reset and destroy drop it in silence; in ERR the device completes it, and says when nothing is left
+    /// (ibv_get_async_event: IBV_EVENT_QP_LAST_WQE_REACHED). A QP that has nothing of an SRQ, or whose CQs have no room for what would be
+    /// flushed, is left as it is; so is one whose device does not answer in time.
+    pub(crate) fn leave_srq(&self) {
+        let (hca, from) = (self.device.hca(), self.state_now());
+        if !self.is_of_srq() || matches!(from, QpState::Reset | QpState::Init) {
+            return;
+        }
+        // What came until now is nobody's any more, and makes room.
+        self.sweep();
+        if from != QpState::Err && (!self.can_flush() || self.without_context(Opcode::QP_2ERR).is_err()) {
+            return;
+        }
+        let deadline = hca.hal.now().saturating_add(LAST_WQE_TIMEOUT);
+        while self.watch.flags() & (Watch::LAST_WQE | Watch::DEVICE_FATAL) == 0 && hca.hal.now() < deadline {
+            hca.hal.relax();
+            hca.drive();
+        }
+        if from != QpState::Err {
+            hca.forget_last_wqe(self.qpn());
+        }
     }
 
     /// The transition is done.
@@ -161,7 +195,7 @@ impl<H: PciFunction, P: Policy> QpObject<H, P> {
             // What went wrong before is no news of the QP that begins now.
             self.device.hca().see_events();
         }
-        self.watch.clear(Watch::QP_ERROR);
+        self.watch.clear(Watch::QP_ERROR | if to == QpState::Reset { Watch::LAST_WQE } else { 0 });
         self.target.clear_failure();
         if attr.mask.contains(QpAttrMask::PKEY_INDEX) {
             self.target.pkey_index.store(attr.pkey_index, Ordering::Relaxed);

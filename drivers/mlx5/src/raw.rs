@@ -80,6 +80,7 @@ impl<H: PciFunction, P: Policy> QpObject<H, P> {
         let domain = hca.control.with(|control| control.transport_domain(&hca.hal))?;
         self.create_tis(domain)?;
         let sqn = self.create_sq(user)?;
+        self.watch.set_raw(sqn, 0);
         if self.shape.recv.is_some() {
             let rqn = self.create_rq(user)?;
             self.watch.set_raw(sqn, rqn);

@@ -140,6 +140,7 @@ impl<H: PciFunction, P: Policy> Srq<H, P> {
         if !cq.device.is(device) {
             return Err(Error::Foreign(Object::Cq));
         }
+        cq.check_alive()?;
         let xrc = || {
             let target = ManuallyDrop::new(Queueless::new(&device.hca().hal)?);
             Ok(Some(Xrc { domain: domain.clone(), cq: cq.clone(), target, user_index: AtomicU32::new(NO_USER) }))
@@ -276,6 +277,7 @@ impl<H: PciFunction, P: Policy> SrqObject<H, P> {
         let max = u64::from(limits.srqs);
         let user = user.ok_or(Error::OutOfRange { what: Argument::Srqs, wanted: max + 1, max })?;
         xrc.user_index.store(user, Ordering::Relaxed);
+        self.watch.set_cqs([Some(xrc.cq.cqn()), None]);
         let mut input = [0; create_xrc_srq::IN_LEN];
         xrc_srqc::LOG_XRC_SRQ_SIZE.at(SRQC).set(&mut input, shape.log_slots);
         xrc_srqc::LOG_RQ_STRIDE.at(SRQC).set(&mut input, shape.log_stride - 4);
@@ -342,12 +344,17 @@ impl<H: PciFunction, P: Policy> SrqObject<H, P> {
     /// An error, once the SRQ or the device failed.
     #[inline(always)]
     fn check(&self) -> Result<(), PostError> {
-        if self.watch.flags() & (Watch::SRQ_ERROR | Watch::DEVICE_FATAL) != 0 { Err(self.failed()) } else { Ok(()) }
+        const ANY: u32 = Watch::SRQ_ERROR | Watch::CQ_ERROR | Watch::DEVICE_FATAL;
+        if self.watch.flags() & ANY != 0 { Err(self.failed()) } else { Ok(()) }
     }
 
     #[cold]
     fn failed(&self) -> PostError {
-        if self.watch.flags() & Watch::DEVICE_FATAL != 0 { PostError::DeviceFatal } else { PostError::SrqError }
+        match self.watch.flags() {
+            flags if flags & Watch::DEVICE_FATAL != 0 => PostError::DeviceFatal,
+            flags if flags & Watch::SRQ_ERROR != 0 => PostError::SrqError,
+            _ => PostError::CqError,
+        }
     }
 }
 

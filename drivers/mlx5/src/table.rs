@@ -109,6 +109,23 @@ impl<T> Table<T> {
         })
     }
 
+    /// The object with the lowest number from `from` on, and that number.
+    pub(crate) fn first(&self, from: u32) -> Option<(u32, NonNull<T>)> {
+        let mut number = from;
+        while number >> (2 * BITS) == 0 {
+            let leaf = self.root()[(number >> BITS & MASK) as usize].load(Ordering::Acquire);
+            if leaf == self.empty.as_ptr() {
+                number = (number | MASK) + 1;
+                continue;
+            }
+            if let Some(object) = NonNull::new(self.get(number)) {
+                return Some((number, object));
+            }
+            number += 1;
+        }
+        None
+    }
+
     fn root(&self) -> &Root<T> {
         // SAFETY: allocated in `new`, freed only in `free`; zero or a leaf's address in every place.
         unsafe { self.root.as_ref() }

@@ -69,6 +69,11 @@ impl CqState {
         self.told.set(true);
     }
 
+    /// Whether it did.
+    pub(crate) fn is_told(&self) -> bool {
+        self.told.get()
+    }
+
     /// Takes out what belongs to a QP that is gone or was reset, and tells how many receives that gives back.
     pub(crate) fn sweep(&self, qp: &Weak<QpState>) -> u32 {
         let mut receives = 0;

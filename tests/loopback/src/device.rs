@@ -254,6 +254,9 @@ impl Device for Loopback {
         if let Some(srq) = init.srq {
             self.owns(&srq.0.node, Object::Srq)?;
         }
+        if init.send_cq.0.is_told() || init.recv_cq.0.is_told() {
+            return Err(Error::CqError);
+        }
         if !self.attributes().has(init.kind) {
             return Err(Error::Unsupported("QP types other than RC and UD"));
         }

@@ -129,6 +129,11 @@ impl QpState {
         [&*self.send_cq, self.recv_cq()].iter().any(|own| core::ptr::eq(*own, cq))
     }
 
+    /// Whether a service call told that a CQ of its has failed.
+    fn has_failed_cq(&self) -> bool {
+        self.send_cq.is_told() || self.recv_cq().is_told()
+    }
+
     /// Ends a receive request.
     pub(crate) fn complete_receive(&self, completion: Completion, solicited: bool) {
         let completion = Completion { qpn: Qpn::new(self.number), ..completion };
@@ -245,6 +250,9 @@ impl Qp {
 
     fn check_send(&self, wr: &SendWr<'_>) -> Result<Data, PostError> {
         let (q, cap) = (&self.0, self.0.cap);
+        if q.has_failed_cq() {
+            return Err(PostError::CqError);
+        }
         if !q.state().may_post_send() {
             return Err(PostError::WrongState(q.state()));
         }
@@ -392,6 +400,9 @@ impl QueuePair for Qp {
     fn push_recv(&mut self, wr: &RecvWr<'_>) -> Result<(), PostError> {
         if self.0.srq.is_some() {
             return Err(PostError::UsesSrq);
+        }
+        if self.0.has_failed_cq() {
+            return Err(PostError::CqError);
         }
         if !self.0.state().may_post_recv() {
             return Err(PostError::WrongState(self.0.state()));

@@ -7,8 +7,8 @@ use super::{
 };
 use alloc::vec::Vec;
 use bareverbs::{
-    Argument, Completion, CompletionQueue, CqInit, Destroy, Device, Error, Event, Handle, PollError, QpCap, QpState,
-    QpType, QueuePair, SendFlags, SendOp,
+    Argument, Completion, CompletionQueue, CqInit, Destroy, Device, Error, Event, Handle, PollError, PostError,
+    PostListError, QpCap, QpState, QpType, QueuePair, RecvWr, SendFlags, SendOp, SendWr,
 };
 
 pub(super) fn cases<D: Device>() -> Vec<Case<D>> {
@@ -87,6 +87,12 @@ pub(super) fn cases<D: Device>() -> Vec<Case<D>> {
             "ibv_resize_cq",
             "no completion is lost, doubled or misplaced while messages go on",
             resize_in_traffic
+        ),
+        may(
+            "cq_shrink_in_traffic",
+            "ibv_resize_cq",
+            "below what is on its way a CQ shrinks, or refuses by name; either way every completion comes, in order",
+            shrink_in_traffic
         ),
         may(
             "cq_resize_within_its_size",
@@ -189,7 +195,7 @@ fn large_entries<D: Device>(lab: &mut Lab<D>) -> Outcome {
     let (from, to) = (lab.mr(0, 64)?, lab.mr(1, 64)?);
     // Several laps.
     for id in 0..40 {
-        use bareverbs::{MemoryRegion, SendWr};
+        use bareverbs::MemoryRegion;
         let op = SendOp::Write { addr: to.iova(), rkey: to.rkey() };
         qp.post_send([SendWr::new(op, &[from.sge(0..64)?]).wr_id(id).signaled()])?;
         ensure_eq!(lab.one(&mut cq)?.wr_id, id, "the id");
@@ -274,7 +280,7 @@ fn resize_below<D: Device>(lab: &mut Lab<D>) -> Outcome {
         a.signaled(id, b.write_here(0), 0..8)?;
     }
     lab.settle();
-    for entries in [1, 2, 4] {
+    for entries in [1, 2, 4, 7, 8] {
         ensure_eq!(a.send_cq.resize(entries), Err(Error::BelowUnpolled { unpolled: 9 }), "resize({entries})");
         ensure_eq!(a.send_cq.capacity(), capacity, "the capacity");
     }
@@ -315,6 +321,25 @@ fn resize_in_traffic<D: Device>(lab: &mut Lab<D>) -> Outcome {
     lab.nothing(&mut a.send_cq)
 }
 
+fn shrink_in_traffic<D: Device>(lab: &mut Lab<D>) -> Outcome {
+    let [mut a, b] = lab.pair(&Setup::of(QpType::Rc).cq(31))?;
+    for round in 0..60u64 {
+        // As many as the next ring in size holds.
+        for id in 0..7 {
+            a.signaled(id, b.write_here(0), 0..8)?;
+        }
+        lab.settle_for(core::time::Duration::from_micros(round));
+        match a.send_cq.resize(4) {
+            Ok(()) => ensure!(a.send_cq.capacity() >= 4, "{} entries", a.send_cq.capacity()),
+            Err(Error::BelowUnpolled { unpolled }) => ensure!((5..=7).contains(&unpolled), "{unpolled} are unpolled"),
+            Err(other) => return Err(other.into()),
+        }
+        ensure_eq!(ids(&lab.poll(&mut a.send_cq, 7)?), (0..7).collect::<Vec<_>>(), "round {round}");
+        a.send_cq.resize(31)?;
+    }
+    lab.nothing(&mut a.send_cq)
+}
+
 fn resize_within<D: Device>(lab: &mut Lab<D>) -> Outcome {
     let [mut a, b] = lab.pair(&Setup::of(QpType::Rc).cq(63))?;
     for id in 0..3 {
@@ -337,8 +362,12 @@ fn case_04<D: Device>(lab: &mut Lab<D>) -> Outcome {
     }
     lab.settle();
     let before = a.send_cq.capacity();
-    ensure_eq!(a.send_cq.resize(1), Err(Error::BelowUnpolled { unpolled: 6 }), "resize(1)");
-    ensure_eq!(a.send_cq.capacity(), before, "the capacity");
+    for entries in [1, 5] {
+        ensure_eq!(a.send_cq.resize(entries), Err(Error::BelowUnpolled { unpolled: 6 }), "resize({entries})");
+        ensure_eq!(a.send_cq.capacity(), before, "the capacity");
+    }
+    // As many as are unpolled fit.
+    a.send_cq.resize(6)?;
     a.send_cq.resize(64)?;
     ensure!(a.send_cq.capacity() >= 64, "{} entries", a.send_cq.capacity());
     for id in 6..12 {
@@ -354,6 +383,12 @@ fn case_05<D: Device>(lab: &mut Lab<D>) -> Outcome {
         let n = lab.cq(0, 4)?.capacity();
         let cap = QpCap { max_send_wr: 2 * n, ..super::lab::CAP };
         let [mut a, b] = lab.pair(&Setup { cap, ..Setup::of(QpType::Rc).cq(4) })?;
+        // One that has nothing to complete.
+        let mut idle = lab.qp(0, QpType::Rc, [&a.send_cq, &a.recv_cq], None, super::lab::CAP)?;
+        let mut peer = lab.qp(1, QpType::Rc, [&b.send_cq, &b.recv_cq], None, super::lab::CAP)?;
+        lab.connect(&mut idle, &mut peer)?;
+        let resized = a.send_cq.resize(a.send_cq.capacity());
+        let moderated = a.send_cq.moderate(0, core::time::Duration::ZERO);
         for id in 0..u64::from(2 * n) {
             a.signaled(id, b.write_here(0), 0..8)?;
         }
@@ -373,12 +408,26 @@ fn case_05<D: Device>(lab: &mut Lab<D>) -> Outcome {
             ensure_eq!(a.send_cq.poll(&mut some), Err(PollError::CqError), "a poll after the event");
         }
         ensure_eq!(a.send_cq.request_notify(bareverbs::Notify::Any), Err(Error::CqError), "arming after the event");
-        ensure_eq!(a.qp.query()?.state, QpState::Err, "the QP's state");
+        // What the device has at all fails by that name.
+        let after = |before: Result<(), Error>| before.and(Err(Error::CqError));
+        ensure_eq!(a.send_cq.resize(2 * n), after(resized), "resizing after the event");
+        let now = a.send_cq.moderate(1, core::time::Duration::ZERO);
+        ensure_eq!(now, after(moderated), "moderation after the event");
+        let made = lab.qp(0, QpType::Rc, [&a.recv_cq, &a.send_cq], None, super::lab::CAP).map(|_| ());
+        ensure_eq!(made, Err(Error::CqError.into()), "a new QP on it");
+        for qp in [&mut a.qp, &mut idle] {
+            ensure_eq!((qp.state(), qp.query()?.state), (QpState::Err, QpState::Err), "a QP's state");
+            let error = PostListError { index: 0, error: PostError::CqError };
+            ensure_eq!(qp.post_send([SendWr::new(SendOp::Send, &[])]), Err(error), "a send after the event");
+            ensure_eq!(qp.post_send([SendWr::new(SendOp::Send, &[]); 2]), Err(error), "two sends");
+            ensure_eq!(qp.post_recv([RecvWr::new(0, &[])]), Err(error), "a receive after the event");
+        }
         lab.settle();
         while let Some(event) = lab.next_event(0)? {
             ensure!(!matches!(event, Event::CqError(_)), "a second {event:?}");
         }
         a.qp.destroy()?;
+        idle.destroy()?;
         a.send_cq.destroy()?;
     }
     Ok(())

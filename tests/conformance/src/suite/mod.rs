@@ -47,7 +47,9 @@ mod qp;
 mod raw;
 mod recovery;
 mod requests;
+mod sqe;
 mod srq;
+mod srq_leaving;
 mod srq_messages;
 mod xrc;
 
@@ -168,8 +170,10 @@ pub fn table<D: Device>() -> Vec<(&'static str, Vec<Case<D>>)> {
         ("CQ", cq_events::cases()),
         ("SRQ", srq::cases()),
         ("SRQ", srq_messages::cases()),
+        ("SRQ", srq_leaving::cases()),
         ("QP", qp::cases()),
         ("QP", modify::cases()),
+        ("QP", sqe::cases()),
         ("QP", post::cases()),
         ("QP", requests::cases()),
         ("QP", flags::cases()),

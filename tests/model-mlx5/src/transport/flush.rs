@@ -28,6 +28,11 @@ pub fn step(hca: &mut Hca, bus: &mut dyn Bus, flow: &mut Flow) -> bool {
     }
 }
 
+/// Flushes all sends, before a QP whose send queue failed sends again.
+pub fn sends(hca: &mut Hca, bus: &mut dyn Bus, flow: &mut Flow) {
+    while flush_send(hca, bus, flow) {}
+}
+
 fn flush_send(hca: &mut Hca, bus: &mut dyn Bus, flow: &mut Flow) -> bool {
     let index = match flow.requester.ops.pop_front() {
         Some(op) => (op.wqe.index, op.wqe.opcode),

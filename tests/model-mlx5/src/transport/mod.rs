@@ -203,6 +203,9 @@ pub fn state_changed(hca: &mut Hca, bus: &mut dyn Bus, qpn: u32, old: QpState, n
         }
     }
     with_flow(hca, bus, qpn, |hca, bus, flow| {
+        if (old, new) == (QpState::SendQueueError, QpState::ReadyToSend) {
+            flush::sends(hca, bus, flow);
+        }
         if let Some(qp) = hca.qps.get(&flow.qpn) {
             flow.configure(hca, qp);
             match (old, new) {

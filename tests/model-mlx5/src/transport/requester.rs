@@ -522,6 +522,10 @@ pub fn fail(hca: &mut Hca, bus: &mut dyn Bus, flow: &mut Flow, syndrome: Syndrom
     flow.requester.current = flow.requester.current.saturating_sub(1);
     // Connected reliably, the whole QP fails; else the send queue only (IBA 10.3.1).
     let next = if flow.is_reliable() { QpState::Error } else { QpState::SendQueueError };
+    // The PSNs that it did not send are the next request's (connected unreliably, the responder takes up any PSN).
+    if !flow.is_reliable() {
+        flow.requester.free = flow.requester.next;
+    }
     let index = (op.wqe.index, op.wqe.opcode);
     completion::failed(hca, bus, flow, Half::Send, index, syndrome, None);
     if flow.state != QpState::Error {
