@@ -76,6 +76,49 @@ fn fail(node: &Node, end: End) -> Error {
     error
 }
 
+/// After the device's end everything says so by name, whatever way it goes, and sends no command; before it, nothing did.
+#[test]
+fn case_56_every_poll_and_post_names_the_end() {
+    for end in [End::Syndrome(1), End::CounterStops, End::NoAnswer] {
+        let pair = Pair::new(Link::InfiniBand, SEED);
+        let (mut ca, cb) = (pair.a.cq(31), pair.b.cq(31));
+        let mr = pair.a.mr(64);
+        let sges = [mr.sge(0..64).unwrap()];
+        let init = SrqAttr { max_wr: 7, max_sge: 1, limit: 0 };
+        let mut srq = pair.a.device.create_srq(&pair.a.pd, &init).unwrap();
+        let mut qa = pair.a.qp(QpType::Rc, &ca, &ca, None, CAP);
+        let mut qb = pair.b.qp(QpType::Rc, &cb, &cb, None, CAP);
+        pair.connect(&mut qa, &mut qb);
+        let (send, recv) = (SendWr::new(SendOp::Send, &sges), RecvWr::new(1, &sges));
+        qb.post_recv([RecvWr::new(1, &[])]).unwrap();
+        qa.post_send([SendWr::new(SendOp::Send, &[])]).unwrap();
+        qa.post_recv([recv]).unwrap();
+        srq.post([recv]).unwrap();
+        assert_eq!(ca.poll(&mut [Completion::default()]), Ok(0));
+        let error = fail(&pair.a, end);
+        let commands = pair.a.device.commands();
+        let post = PostListError { index: 0, error: PostError::DeviceFatal };
+        for _ in 0..2 {
+            assert_eq!(ca.poll(&mut [Completion::default()]), Err(PollError::DeviceFatal), "{end:?}");
+            assert_eq!(ca.poll(&mut [Completion::default(); 4]), Err(PollError::DeviceFatal));
+            assert_eq!(ca.view().advance(), Err(PollError::DeviceFatal));
+            // One by one, in a list, and pushed: each is a way of its own.
+            assert_eq!((qa.post_send([send]), qa.post_send([send; 2])), (Err(post), Err(post)));
+            assert_eq!((qa.post_recv([recv]), qa.post_recv([recv; 2])), (Err(post), Err(post)));
+            assert_eq!((srq.post([recv]), srq.post([recv; 2])), (Err(post), Err(post)));
+            let pushed = [qa.push_send(&send), qa.push_recv(&recv), srq.push(&recv)];
+            assert_eq!(pushed, [Err(PostError::DeviceFatal); 3]);
+            assert_eq!(ca.resize(63), Err(error));
+            assert_eq!(ca.request_notify(Notify::Any), Err(error));
+            assert_eq!(ca.moderate(1, Duration::ZERO), Err(error));
+            assert_eq!((srq.query().map(|_| ()), srq.set_limit(1)), (Err(error), Err(error)));
+            assert_eq!(qa.modify(&QpAttr::to(QpState::Err)), Err(error));
+            assert_eq!(qa.query().map(|_| ()), Err(error));
+        }
+        assert_eq!(pair.a.device.commands(), commands, "{end:?}: no command went out");
+    }
+}
+
 /// A message between both ends, by new QPs.
 fn traffic(pair: &Pair) {
     let (mut ca, mut cb) = (pair.a.cq(15), pair.b.cq(15));

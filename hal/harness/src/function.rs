@@ -198,6 +198,10 @@ unsafe impl Dma for Function {
         if let Err(what) = self.with_iommu(|iommu| iommu.dma_free(&buffer)) {
             self.violation(what);
         }
+        let command = self.config_read32(COMMAND);
+        if self.dma_outstanding() == 0 && command != u32::MAX && command & COMMAND_BUS_MASTER != 0 {
+            self.violation("the last DMA memory was given back while the function masters the bus".to_owned());
+        }
     }
 
     unsafe fn map(&self, ptr: NonNull<u8>, len: usize, access: MapAccess) -> Result<Mapping, HalError> {
@@ -278,6 +282,9 @@ unsafe impl PciFunction for Function {
         let command = self.config_read32(COMMAND);
         if command == u32::MAX {
             return Err(HalError::Gone);
+        }
+        if on && self.dma_outstanding() == 0 {
+            self.violation("the function masters the bus before it has any DMA memory".to_owned());
         }
         // The upper half is the status register: zeros there clear nothing.
         let command = command & 0xffff;

@@ -82,3 +82,7 @@ pub(crate) fn place(config: &impl ConfigSpace, at: PciAddress, n: u16, wide: boo
         config.write32(at, register(n + 1), (address >> 32) as u32);
     }
 }
+
+#[cfg(test)]
+#[path = "bars_tests.rs"]
+mod tests;

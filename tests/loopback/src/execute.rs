@@ -46,7 +46,7 @@ impl QpState {
             }
             Outcome::Failed(status) => {
                 self.complete_send(&wr, status, WcOpcode::Send, 0);
-                self.fail();
+                self.fail_send();
             }
             Outcome::NotReady if self.is_impatient() => {
                 self.complete_send(&wr, WcStatus::RnrRetryExceeded, WcOpcode::Send, 0);
@@ -80,7 +80,7 @@ impl QpState {
     fn peer(&self, lid: u16, qpn: Qpn) -> Option<Rc<QpState>> {
         let node = self.node.net.nodes.borrow().iter().filter_map(Weak::upgrade).find(|n| n.lid.0 == lid)?;
         let peer = node.qps.borrow().get(&qpn.get()).and_then(Weak::upgrade)?;
-        matches!(peer.state(), State::Rtr | State::Rts).then_some(peer)
+        matches!(peer.state(), State::Rtr | State::Rts | State::Sqe).then_some(peer)
     }
 
     /// Sends that find nobody are lost.

@@ -149,10 +149,24 @@ impl QpState {
         self.flush();
     }
 
-    pub(crate) fn flush(&self) {
+    /// After a send that failed: of datagrams the send queue alone goes wrong.
+    pub(crate) fn fail_send(&self) {
+        if self.kind == QpType::Ud {
+            self.attr.borrow_mut().state = State::Sqe;
+            self.flush_sends();
+        } else {
+            self.fail();
+        }
+    }
+
+    fn flush_sends(&self) {
         while let Some(wr) = { self.sends.borrow_mut().pop_front() } {
             self.complete_send(&wr, WcStatus::WorkRequestFlushed, WcOpcode::Send, 0);
         }
+    }
+
+    fn flush(&self) {
+        self.flush_sends();
         while let Some(wr) = { self.receives.borrow_mut().pop_front() } {
             let status = WcStatus::WorkRequestFlushed;
             self.complete_receive(Completion { wr_id: wr.wr_id, status, ..Completion::default() }, false);
@@ -392,8 +406,8 @@ impl QueuePair for Qp {
     fn ring_send(&mut self) {
         let staged = core::mem::take(&mut self.0.staged.borrow_mut().0);
         self.0.sends.borrow_mut().extend(staged);
-        if self.0.state() == State::Err {
-            self.0.flush();
+        if matches!(self.0.state(), State::Err | State::Sqe) {
+            self.0.flush_sends();
         }
     }
 

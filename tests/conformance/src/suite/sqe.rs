@@ -7,8 +7,7 @@ use super::{
 };
 use alloc::vec::Vec;
 use bareverbs::{
-    Access, Device, MemoryRegion, QpAttr, QpState, QpType, QueuePair, RecvWr, SendFlags, SendOp, SendWr, Sge,
-    WcStatus,
+    Access, Device, MemoryRegion, QpAttr, QpState, QpType, QueuePair, RecvWr, SendFlags, SendOp, SendWr, Sge, WcStatus,
 };
 
 pub(super) fn cases<D: Device>() -> Vec<Case<D>> {

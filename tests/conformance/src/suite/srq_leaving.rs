@@ -7,8 +7,8 @@ use super::{
 };
 use alloc::vec::Vec;
 use bareverbs::{
-    CompletionQueue, Destroy, Device, Event, MemoryRegion, PostError, QpAttr, QpState, QpType, QueuePair, RecvWr,
-    SendOp, SendWr, SharedReceiveQueue, SrqAttr, WcStatus, XrcSrqInit,
+    Destroy, Device, Event, MemoryRegion, PostError, QpAttr, QpState, QpType, QueuePair, RawMemory, RecvWr, SendOp,
+    SendWr, SharedReceiveQueue, SrqAttr, WcStatus, XrcSrqInit,
 };
 
 pub(super) fn cases<D: Device>() -> Vec<Case<D>> {
@@ -85,7 +85,7 @@ impl<D: Device> Leaving<D> {
 }
 
 /// Posts until an SRQ is full, and tells how many that were.
-fn fill(srq: &mut impl SharedReceiveQueue, buffer: &impl MemoryRegion) -> Outcome<u32> {
+fn fill(srq: &mut impl SharedReceiveQueue, buffer: &impl MemoryRegion<RawMemory>) -> Outcome<u32> {
     let sges = [buffer.sge(0..LONG)?];
     let mut posted = 0;
     loop {
@@ -101,12 +101,7 @@ fn fill(srq: &mut impl SharedReceiveQueue, buffer: &impl MemoryRegion) -> Outcom
 }
 
 /// Sends a message that begins with a mark, and waits until that has arrived.
-fn begin<D: Device>(
-    lab: &Lab<D>,
-    [source, buffer]: [&Mr<D>; 2],
-    mark: u8,
-    post: impl FnOnce() -> Outcome,
-) -> Outcome {
+fn begin<D: Device>(lab: &Lab<D>, [source, buffer]: [&Mr<D>; 2], mark: u8, post: impl FnOnce() -> Outcome) -> Outcome {
     source.write(0, &[mark; 8])?;
     post()?;
     lab.wait("the first bytes of the message", || {
