@@ -170,11 +170,11 @@ pub struct Driver {
 
 impl Driver {
     pub fn new(function: Function) -> Self {
-        function.set_bus_master(true).unwrap();
         // SAFETY: made of volatile cells; the driver holds a handle as long as the reference.
         let registers = unsafe { function.bar(0).unwrap().register(0) }.unwrap();
         let from = function.dma_alloc(COPY, 64).unwrap();
         let to = function.dma_alloc(COPY, 64).unwrap();
+        function.set_bus_master(true).unwrap();
         Self { function, registers, from, to }
     }
 
