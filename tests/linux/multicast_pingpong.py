@@ -8,9 +8,10 @@ import argparse
 import random
 import socket
 import struct
+import time
 
 from multicast import GRH, MULTICAST_QPN, Member, attach, detach, way_to
-from verbs import GID_INDEX, PORT, Node, check, e
+from verbs import GID_INDEX, LIMIT, PORT, Node, check, e
 
 GROUP = "ff12:601b:ffff:0000:0000:0000:0000:ba5e"
 SIZE = 1024
@@ -34,25 +35,36 @@ def message(sender, iteration):
     return struct.pack(f"<{SIZE // 8}Q", *(mix(key + word & MASK) for word in range(SIZE // 8)))
 
 
-def exchange(args, own):
-    """Tells the other end where this one is, and hears where it is; returns the connection and the other's line."""
+def connection(args):
+    """The connection to the other end, which as a server may not listen yet."""
+    if not args.host:
+        return socket.create_server(("", args.port)).accept()[0]
+    until = time.monotonic() + LIMIT
+    while True:
+        try:
+            return socket.create_connection((args.host, args.port))
+        except ConnectionRefusedError:
+            check(time.monotonic() < until, "nobody listens")
+            time.sleep(0.05)
+
+
+def exchange(args, link, own):
+    """Tells the other end where this one is, and hears where it is."""
 
     def read(count):
-        data = connection.recv(count, socket.MSG_WAITALL)
+        data = link.recv(count, socket.MSG_WAITALL)
         check(len(data) == count, "the other end went away")
         return data
 
     if args.host:
-        connection = socket.create_connection((args.host, args.port))
-        connection.sendall(own)
+        link.sendall(own)
         other = read(LINE)
-        connection.sendall(b"done\0")
+        link.sendall(b"done\0")
     else:
-        connection, _ = socket.create_server(("", args.port)).accept()
         other = read(LINE)
-        connection.sendall(own)
+        link.sendall(own)
         read(5)
-    return connection, other
+    return other
 
 
 def play(args, node, member, gid):
@@ -86,20 +98,21 @@ def main():
     parser.add_argument("-n", dest="iters", type=int)
     parser.add_argument("host", nargs="?")
     args = parser.parse_args()
+    link = connection(args)
     node = Node(args.device, random.Random(SEED))
     member = Member(node, receives=2 * args.iters, size=SIZE)
     attach(member.qp, GROUP)
     text = str(node.context.query_gid(PORT, GID_INDEX if node.is_ethernet() else 0))
     gid = bytes.fromhex(text.replace(":", ""))
     own = f"{node.port.lid:04x}:{member.qp.qp_num:06x}:{0:06x}:{gid.hex()}\0".encode()
-    connection, other = exchange(args, own)
+    other = exchange(args, link, own)
     print(f"remote address: {other.decode()}")
     play(args, node, member, gid)
     member.buffer.check()
     detach(member.qp, GROUP)
-    connection.shutdown(socket.SHUT_WR)
+    link.shutdown(socket.SHUT_WR)
     # The other end may still wait for its last message's completion.
-    check(connection.recv(1) == b"", "more came than should")
+    check(link.recv(1) == b"", "more came than should")
     print(f"{args.iters} messages each way")
 
 
