@@ -2,14 +2,13 @@
 //! here as plain numbers, not taken from the crate that the driver reads them with.
 
 use super::*;
-use crate::users::Users;
+use crate::{test_host, users::Users};
 use bareverbs::{
     Lid, QpType, WcFlags, WcOpcode, WcStatus,
     srq::{SrqPoster, SrqSlot, SrqSlots},
     wq::{RecvPoster, RecvQueue, SendPoster, SendQueue, SendSlot},
 };
-use bareverbs_hal::{DmaBuffer, HalError, MapAccess, Mapping, Platform, Segment};
-use core::{alloc::Layout, cell::Cell, sync::atomic::AtomicU64, time::Duration};
+use core::{cell::Cell, sync::atomic::AtomicU64};
 use std::{boxed::Box, rc::Rc, vec, vec::Vec};
 
 #[path = "cq_ring_format_tests.rs"]
@@ -19,53 +18,12 @@ const QPN: u32 = 0x01_0203;
 /// The CQ.
 const CQN: u32 = 7;
 
-/// Barriers and memory, and a device that hears of reads; nothing else is asked for here.
-#[derive(Clone)]
-pub(super) struct Host(Option<Rc<Device>>);
+/// A host without a device that hears of reads.
+pub(super) const HOST: test_host::Host<Option<Rc<Device>>> = test_host::Host(None);
 
-/// With a device that does nothing.
-pub(super) const HOST: Host = Host(None);
-
-// SAFETY: memory comes from the allocator, zeroed.
-unsafe impl Platform for Host {
-    fn now(&self) -> Duration {
-        Duration::ZERO
-    }
-
-    fn state_alloc(&self, layout: Layout) -> Result<NonNull<u8>, HalError> {
-        // SAFETY: no table here is empty.
-        NonNull::new(unsafe { std::alloc::alloc_zeroed(layout) })
-            .ok_or(HalError::OutOfStateMemory { wanted: layout.size() })
-    }
-
-    unsafe fn state_free(&self, ptr: NonNull<u8>, layout: Layout) {
-        // SAFETY: allocated above with this layout.
-        unsafe { std::alloc::dealloc(ptr.as_ptr(), layout) }
-    }
-}
-
-// SAFETY: there is no DMA memory.
-unsafe impl Dma for Host {
-    fn dma_alloc(&self, _: usize, _: usize) -> Result<DmaBuffer, HalError> {
-        Err(HalError::Unsupported("DMA"))
-    }
-
-    unsafe fn dma_free(&self, _: DmaBuffer) {}
-
-    unsafe fn map(&self, _: NonNull<u8>, _: usize, _: MapAccess) -> Result<Mapping, HalError> {
-        Err(HalError::Unsupported("DMA"))
-    }
-
-    fn segments(&self, _: &Mapping, _: &mut dyn FnMut(Segment)) {}
-
-    unsafe fn unmap(&self, _: Mapping) {}
-
-    fn set_dma_bits(&self, _: u8) -> Result<(), HalError> {
-        Ok(())
-    }
-
-    fn dma_rmb(&self) {
-        if let Some(device) = &self.0 {
+impl test_host::Barriers for Option<Rc<Device>> {
+    fn rmb(&self) {
+        if let Some(device) = self {
             device.read.set(device.read.get() + 1);
             device.append();
         }
@@ -484,7 +442,7 @@ fn case_07_the_device_appends_while_it_is_polled() {
         posted = next + 32;
         device.read.set(0);
         let mut out = [Completion::default(); 16];
-        let host = Host(Some(device.clone()));
+        let host = test_host::Host(Some(device.clone()));
         let taken = rig.ring.poll_many(&rig.next, &host, false, &mut out);
         let taken = taken.unwrap_or_else(|taken| rig.ring.poll_odd(&rig.next, &host, &mut out, taken));
         assert_eq!((taken, device.read.get()), (16, 16), "poll {poll}");

@@ -47,6 +47,8 @@ mod state;
 mod steering;
 mod table;
 mod target;
+#[cfg(test)]
+mod test_host;
 mod uar;
 mod users;
 mod vport;

@@ -3,7 +3,7 @@
 //!
 //! It is the code itself, not a copy: the files of `core` and of the mlx5 driver are compiled once more here, with the
 //! atomics of [`sync`] in place of the processor's. [`models`] are small programs around it. Each model must hold; then
-//! each Acquire and Release in these files (and the driver's read barrier) is made Relaxed, one at a time, and some model
+//! each Acquire and Release in these files (and the driver's barriers) is made Relaxed, one at a time, and some model
 //! must fail: else the ordering is not needed, or a model is missing.
 // The files have tests of their own, which are run where they belong.
 #![cfg(not(test))]
@@ -18,7 +18,8 @@ use std::process::{Command, ExitCode};
 
 // What the files below find in `bareverbs`: these of its modules as they are, and the rest compiled here.
 pub use bareverbs_core::{
-    Completion, Error, Lid, PlatformError, PollError, QpState, QpType, Qpn, WcFlags, WcOpcode, WcStatus, cq,
+    Completion, Error, Lid, Lkey, PlatformError, PollError, PostError, PostListError, QpState, QpType, Qpn, RecvWr,
+    Sge, WcFlags, WcOpcode, WcStatus, cq,
 };
 #[path = "../../../core/src/latch.rs"]
 mod latch;
@@ -33,10 +34,18 @@ mod cq_ring;
 mod cqe;
 #[path = "../../../drivers/mlx5/src/error.rs"]
 mod error;
+#[path = "../../../drivers/mlx5/src/record.rs"]
+mod record;
+#[path = "../../../drivers/mlx5/src/rq.rs"]
+mod rq;
 #[path = "../../../drivers/mlx5/src/target.rs"]
 mod target;
+#[path = "../../../drivers/mlx5/src/test_host.rs"]
+mod test_host;
 #[path = "../../../drivers/mlx5/src/users.rs"]
 mod users;
+#[path = "../../../drivers/mlx5/src/wqe.rs"]
+mod wqe;
 
 mod host;
 mod models;

@@ -2,14 +2,16 @@
 
 use crate::{
     cq_ring::{CqRing, Next, Ring},
-    host::Host,
+    host::HOST,
+    record::Record,
+    rq::{RecvMemory, RecvRing},
     srq::{SrqSlot, SrqSlots},
     sync::{self, AtomicU32, AtomicU64, Ordering, SpinLock},
     target::Target,
     users::{NO_CQN, Side, Users},
     wq::{RecvQueue, SendQueue, SendSlot},
 };
-use bareverbs::{Completion, QpType};
+use bareverbs::{Completion, Lkey, QpType, RecvWr, Sge, WcStatus};
 use core::ptr::NonNull;
 use loom::{cell::UnsafeCell, sync::Arc, thread};
 use std::sync::{
@@ -26,6 +28,8 @@ pub const MODELS: &[(&str, fn())] = &[
     ("spin-lock", spin_lock),
     ("qp-goes", qp_goes),
     ("completion-ring", completion_ring),
+    ("sweep", sweep),
+    ("doorbell-record", doorbell_record),
 ];
 
 /// How often a thread is stopped where it could go on: with more there are many more interleavings and nothing new.
@@ -196,7 +200,7 @@ fn qp_goes() {
     let addresses = [0, 1].map(|n| NonNull::from(&targets[n]));
     // Stands for the memory of the first QP: freed is written.
     let memory = Arc::new(Shared(UnsafeCell::new(())));
-    let users = Arc::new(Shared(Users::new(&Host, 1).unwrap()));
+    let users = Arc::new(Shared(Users::new(&HOST, 1).unwrap()));
     let locks = Arc::new(Shared([SpinLock::new(()), SpinLock::new(())]));
     // SAFETY: it is hidden below, and the lock taken, before its memory goes.
     assert_eq!(unsafe { users.0.insert(0, 1, addresses[0], [1, 1]) }, Some(0));
@@ -226,7 +230,7 @@ fn qp_goes() {
     assert_eq!(unsafe { users.0.insert(0, 1, addresses[1], [2, 2]) }, Some(0));
     pollers.into_iter().for_each(|poller| poller.join().unwrap());
     let Ok(Shared(users)) = Arc::try_unwrap(users) else { panic!("both ended") };
-    users.free(&Host);
+    users.free(&HOST);
 }
 
 /// Entries of a ring of two.
@@ -235,33 +239,103 @@ const ENTRIES: usize = 2;
 #[repr(align(64))]
 struct Entry([u8; 64]);
 
+/// The memory of a ring, whose entries are not there.
+struct Entries(Vec<Entry>);
+
+impl Entries {
+    fn new() -> Self {
+        let mut memory: Vec<Entry> = (0..ENTRIES).map(|_| Entry([0; 64])).collect();
+        let start = memory.as_mut_ptr();
+        sync::shadow((0..ENTRIES).map(|n| (start.wrapping_add(n).addr(), 0xf1)));
+        Self(memory)
+    }
+
+    fn start(&mut self) -> Shared<*mut Entry> {
+        Shared(self.0.as_mut_ptr())
+    }
+
+    fn ring(&mut self) -> Ring {
+        // SAFETY: the memory has so many entries; the models keep it.
+        unsafe { Ring::new(NonNull::new(self.0.as_mut_ptr()).unwrap().cast(), ENTRIES.trailing_zeros(), 6) }
+    }
+}
+
+impl Shared<*mut Entry> {
+    /// The device writes the `n`th entry since the beginning: a user index, send opcode and QPN, the index of the WQE,
+    /// and a CQE opcode.
+    fn write(&self, n: u8, user: u8, sop_qpn: [u8; 4], counter: u8, opcode: u8) {
+        let at = self.0.wrapping_add(usize::from(n) % ENTRIES);
+        let shadow = sync::shadow_of(at.addr());
+        // SAFETY: loom checks that nobody reads the entry; its bytes lie in the memory of the ring.
+        shadow.rest.with_mut(|_| unsafe {
+            let bytes = at.cast::<u8>();
+            bytes.add(0x20).cast::<[u8; 4]>().write([0, 0, 0, user]);
+            bytes.add(0x38).cast::<[u8; 4]>().write(sop_qpn);
+            bytes.add(0x3c).cast::<[u8; 2]>().write([0, counter]);
+        });
+        shadow.owner.store(opcode << 4 | (n / ENTRIES as u8) & 1, Ordering::Release);
+    }
+}
+
+/// Send queues of four requests each, for targets: QP 7 and QP 8 at user indices 0 and 1, of CQ 1.
+struct Qps {
+    users: Users,
+    targets: Vec<Box<Target>>,
+    _slots: Vec<Vec<SendSlot>>,
+    _id: Box<AtomicU64>,
+}
+
+impl Qps {
+    /// With the ids of the requests that each has posted.
+    fn new(posted: &[&[u64]]) -> Self {
+        let id = Box::new(AtomicU64::new(0));
+        let users = Users::new(&HOST, posted.len() as u32).unwrap();
+        let (mut targets, mut all_slots) = (Vec::new(), Vec::new());
+        for (n, ids) in posted.iter().enumerate() {
+            let mut slots: Vec<SendSlot> = (0..4).map(|_| SendSlot::default()).collect();
+            // SAFETY: both are kept beside the target.
+            let (send, mut poster) = unsafe { SendQueue::new(NonNull::new(slots.as_mut_ptr()).unwrap(), 2) };
+            // SAFETY: as above.
+            let (recv, _) = unsafe { RecvQueue::new(NonNull::from(&*id), 0) };
+            for id in *ids {
+                assert!(poster.has_room(&send, 4));
+                poster.push(*id, 1);
+            }
+            poster.publish(&send);
+            let target = Box::new(Target::new(QpType::Rc, send, recv, None));
+            target.set_qpn(7 + n as u32);
+            // SAFETY: the target is kept until the threads ended.
+            let user = unsafe { users.insert(n as u32, 2, NonNull::from(&*target), [1, NO_CQN]) };
+            assert_eq!(user, Some(n as u32));
+            targets.push(target);
+            all_slots.push(slots);
+        }
+        Self { users, targets, _slots: all_slots, _id: id }
+    }
+
+    fn ring(&self, entries: &mut Entries, record: &[AtomicU32; 2]) -> CqRing {
+        // SAFETY: record and table are kept.
+        let mut ring = unsafe { CqRing::new(entries.ring(), NonNull::from(record), self.users.lookup(), true, true) };
+        ring.cqn = 1;
+        ring
+    }
+
+    fn end(self) {
+        self.users.free(&HOST);
+        sync::shadow(core::iter::empty());
+    }
+}
+
+/// Send opcodes and QPNs of the two QPs' requests.
+const OF_QP_7: [u8; 4] = [0x0a, 0, 0, 7];
+const OF_QP_8: [u8; 4] = [0x0a, 0, 0, 8];
+
 /// The device writes three completions into a ring of two; the third when it was told that the first was read.
 fn completion_ring() {
-    let mut slots: Vec<SendSlot> = (0..4).map(|_| SendSlot::default()).collect();
-    let id = AtomicU64::new(0);
-    // SAFETY: both are kept until the threads ended.
-    let (send, mut poster) = unsafe { SendQueue::new(NonNull::new(slots.as_mut_ptr()).unwrap(), 2) };
-    // SAFETY: as above.
-    let (recv, _) = unsafe { RecvQueue::new(NonNull::from(&id), 0) };
-    for id in 0..3 {
-        assert!(poster.has_room(&send, 4));
-        poster.push(100 + id, 1);
-    }
-    poster.publish(&send);
-    let target = Box::new(Target::new(QpType::Rc, send, recv, None));
-    target.set_qpn(7);
-    let users = Users::new(&Host, 1).unwrap();
-    // SAFETY: the target is kept until the threads ended.
-    assert_eq!(unsafe { users.insert(0, 1, NonNull::from(&*target), [1, NO_CQN]) }, Some(0));
-    let mut memory: Vec<Entry> = (0..ENTRIES).map(|_| Entry([0; 64])).collect();
-    let start = memory.as_mut_ptr();
-    sync::shadow((0..ENTRIES).map(|n| (start.wrapping_add(n).addr(), 0xf1)));
+    let qps = Qps::new(&[&[100, 101, 102]]);
+    let mut entries = Entries::new();
     let record = Box::new([AtomicU32::new(0), AtomicU32::new(0)]);
-    // SAFETY: the memory has so many entries and is kept.
-    let ring = unsafe { Ring::new(NonNull::new(start).unwrap().cast(), ENTRIES.trailing_zeros(), 6) };
-    // SAFETY: record and table are kept.
-    let mut ring = unsafe { CqRing::new(ring, NonNull::from(&*record), users.lookup(), true, true) };
-    ring.cqn = 1;
+    let ring = qps.ring(&mut entries, &record);
     let next = Next::new(&ring);
     let poller = Shared((ring, next));
     let thread = thread::spawn(move || {
@@ -269,7 +343,7 @@ fn completion_ring() {
         let mut expected = 100;
         for _ in 0..3 {
             let mut out = Completion::default();
-            if ring.poll_one(&next, &Host, true, &mut out) {
+            if ring.poll_one(&next, &HOST, true, &mut out) {
                 assert_eq!(out.wr_id, expected);
                 expected += 1;
             }
@@ -281,18 +355,113 @@ fn completion_ring() {
         if u32::from(n) - told >= ENTRIES as u32 {
             break;
         }
-        let at = start.wrapping_add(usize::from(n) % ENTRIES);
-        let shadow = sync::shadow_of(at.addr());
-        // SAFETY: loom checks that nobody reads the entry; its bytes lie in the memory above.
-        shadow.rest.with_mut(|_| unsafe {
-            let bytes = at.cast::<u8>();
-            bytes.add(0x38).cast::<[u8; 4]>().write([0x0a, 0, 0, 7]);
-            bytes.add(0x3c).cast::<[u8; 2]>().write([0, n]);
-        });
-        shadow.owner.store((n / ENTRIES as u8) & 1, Ordering::Release);
+        entries.start().write(n, 0, OF_QP_7, n, 0x0);
     }
     thread.join().unwrap();
-    users.free(&Host);
+    qps.end();
+    drop(entries);
+}
+
+/// A QP goes while its CQ is polled: its entry is taken out of a full ring of two, so that another moves to its place, and
+/// the device goes on where that was. The poller looks at the owner byte before it takes the lock.
+fn sweep() {
+    let qps = Arc::new(Shared(Qps::new(&[&[100, 101], &[200]])));
+    let mut entries = Entries::new();
+    let record = Arc::new(Shared(Box::new([AtomicU32::new(1_u32.to_be()), AtomicU32::new(0)])));
+    let mut ring = qps.0.ring(&mut entries, &record.0);
+    ring.consumer = bareverbs::cq::Consumer::at(ENTRIES.trailing_zeros(), 1);
+    let next = Next::new(&ring);
+    let device = entries.start();
+    device.write(1, 0, OF_QP_7, 0, 0x0);
+    device.write(2, 1, OF_QP_8, 0, 0xd);
+    let cq = Arc::new(Shared((SpinLock::new(ring), next)));
+    let polled = cq.clone();
+    let poll = move |cq: &(SpinLock<CqRing>, Next), seen: &mut Vec<(u64, bool)>| {
+        let (lock, next) = cq;
+        // SAFETY: the ring is not changed for another.
+        if unsafe { next.is_empty() } {
+            return;
+        }
+        let mut out = [Completion::default()];
+        let taken = lock.with(|ring| {
+            let [place] = &mut out;
+            match ring.poll_one(next, &HOST, true, place) {
+                true => 1,
+                false => ring.poll_odd(next, &HOST, &mut out, 0),
+            }
+        });
+        seen.extend(out[..taken].iter().map(|done| (done.wr_id, done.status == WcStatus::Success)));
+    };
+    let poller = thread::spawn(move || {
+        let mut seen = Vec::new();
+        (0..2).for_each(|_| poll(&polled.0, &mut seen));
+        seen
+    });
+    let (swept, goes) = (cq.clone(), qps.clone());
+    let sweeper = thread::spawn(move || {
+        swept.0.0.with(|ring| {
+            ring.sweep(&HOST, 1, &goes.0.targets[1]);
+            swept.0.1.set_from(ring);
+        });
+    });
+    // Acquire stands for the device, which reads the record before it writes.
+    let written = u32::from_be(record.0[0].load(Ordering::Acquire)) >= 2;
+    if written {
+        device.write(3, 0, OF_QP_7, 1, 0x0);
+    }
+    let mut seen = poller.join().unwrap();
+    sweeper.join().unwrap();
+    (0..2).for_each(|_| poll(&cq.0, &mut seen));
+    // The failed request of the QP that goes, if it was met before.
+    seen.retain(|done| *done != (200, false));
+    let all = [(100, true), (101, true)];
+    assert_eq!(seen, all[..1 + usize::from(written)]);
+    drop(cq);
+    let Ok(Shared(qps)) = Arc::try_unwrap(qps) else { panic!("all ended") };
+    qps.end();
+    drop(entries);
+}
+
+/// The device reads how many receives there are, and then these: what it reads was written before.
+fn doorbell_record() {
+    #[repr(align(64))]
+    struct Wqe([u8; 16]);
+    let mut ring: Vec<Wqe> = (0..2).map(|_| Wqe([0; 16])).collect();
+    let start = Shared(ring.as_mut_ptr());
+    sync::shadow((0..2).map(|n| (start.0.wrapping_add(n).addr(), 0)));
+    let ids: Vec<AtomicU64> = (0..2).map(|_| AtomicU64::new(0)).collect();
+    // SAFETY: the ids are kept until both threads ended.
+    let (queue, poster) = unsafe { RecvQueue::new(NonNull::from(&ids[0]), 1) };
+    let dword = Arc::new(Shared(AtomicU32::new(0)));
+    let memory = RecvMemory {
+        start: NonNull::new(start.0).unwrap().cast(),
+        stride: size_of::<Wqe>(),
+        // SAFETY: the dword is kept until both threads ended.
+        record: unsafe { Record::new(NonNull::from(&dword.0)) },
+    };
+    // SAFETY: the memory has two WQEs of one segment, and is kept.
+    let mut poster = unsafe { RecvRing::new(memory, poster, 2, 1) };
+    poster.set_open(true);
+    assert!(poster.look(&queue));
+    let record = dword.clone();
+    let device = thread::spawn(move || {
+        let start = start;
+        // Acquire stands for the device, which reads the record before the requests.
+        let posted = u32::from_be(record.0.load(Ordering::Acquire)) as usize;
+        for n in 0..posted {
+            let at = start.0.wrapping_add(n);
+            // SAFETY: loom checks that nobody writes it meanwhile.
+            let bytes = sync::shadow_of(at.addr()).rest.with(|_| unsafe { (*at).0 });
+            assert_eq!(bytes[7], n as u8 + 1, "the lkey of receive {n}");
+        }
+        posted
+    });
+    for n in 0..2 {
+        // SAFETY: no device writes there.
+        let sge = [unsafe { Sge::from_raw(0x1000, 64, Lkey(n + 1)) }];
+        assert!(poster.post_short(&queue, &HOST, &RecvWr::new(n.into(), &sge)));
+    }
+    assert!(device.join().unwrap() <= 2);
     sync::shadow(core::iter::empty());
-    drop((memory, slots));
+    drop((ring, ids));
 }
