@@ -38,20 +38,35 @@ fn shard(text: &str) -> Result<(usize, usize)> {
 
 /// Which tests must notice, and how long they may take; on a busy host they take several times as long as on an idle one.
 struct Tests {
+    profile: &'static str,
     packages: &'static [&'static str],
     targets: &'static [&'static str],
+    /// Of the processor, which is what a loop without end takes.
+    cpu: u32,
     seconds: u64,
 }
 
-const CORE: Tests = Tests { packages: &["bareverbs"], targets: &["--lib", "--test", "qp_table"], seconds: 60 };
-/// On hand-made entries.
-const UNITS: Tests = Tests { packages: &["bareverbs-mlx5"], targets: &["--lib"], seconds: 120 };
-/// On the modelled card.
-const CARD: Tests = Tests {
-    packages: &["bareverbs-mlx5", "bareverbs-conformance"],
-    targets: &["--lib", "--test", "modelled_card", "--test", "verbs"],
+const CORE: Tests = Tests {
+    profile: "mutants",
+    packages: &["bareverbs"],
+    targets: &["--lib", "--test", "qp_table"],
+    cpu: 30,
     seconds: 300,
 };
+/// On hand-made entries.
+const UNITS: Tests =
+    Tests { profile: "mutants", packages: &["bareverbs-mlx5"], targets: &["--lib"], cpu: 60, seconds: 300 };
+/// The conformance suite on the modelled card.
+const SUITE: Tests = Tests {
+    profile: "mutants-suite",
+    packages: &["bareverbs-conformance"],
+    targets: &["--test", "modelled_card"],
+    cpu: 60,
+    seconds: 300,
+};
+/// The driver's own tests, most on the modelled card.
+const DRIVER: Tests =
+    Tests { profile: "mutants", packages: &["bareverbs-mlx5"], targets: &["--lib", "--tests"], cpu: 60, seconds: 600 };
 
 /// The files, and their tests: quick ones first, the next for what those miss.
 const FILES: &[(&str, &[&Tests])] = &[
@@ -59,14 +74,14 @@ const FILES: &[(&str, &[&Tests])] = &[
     ("core/src/srq.rs", &[&CORE]),
     ("core/src/qp.rs", &[&CORE]),
     ("core/src/wq.rs", &[&CORE]),
-    ("drivers/mlx5/src/cq_ring.rs", &[&UNITS, &CARD]),
-    ("drivers/mlx5/src/cq.rs", &[&CARD]),
-    ("drivers/mlx5/src/srq.rs", &[&CARD]),
-    ("drivers/mlx5/src/qp_state.rs", &[&CARD]),
-    ("drivers/mlx5/src/qp.rs", &[&CARD]),
-    ("drivers/mlx5/src/qp_post.rs", &[&CARD]),
-    ("drivers/mlx5/src/qp_shape.rs", &[&UNITS, &CARD]),
-    ("drivers/mlx5/src/cq_view.rs", &[&CARD]),
+    ("drivers/mlx5/src/cq_ring.rs", &[&UNITS, &SUITE, &DRIVER]),
+    ("drivers/mlx5/src/cq.rs", &[&SUITE, &DRIVER]),
+    ("drivers/mlx5/src/srq.rs", &[&SUITE, &DRIVER]),
+    ("drivers/mlx5/src/qp_state.rs", &[&SUITE, &DRIVER]),
+    ("drivers/mlx5/src/qp.rs", &[&SUITE, &DRIVER]),
+    ("drivers/mlx5/src/qp_post.rs", &[&SUITE, &DRIVER]),
+    ("drivers/mlx5/src/qp_shape.rs", &[&UNITS, &SUITE, &DRIVER]),
+    ("drivers/mlx5/src/cq_view.rs", &[&SUITE, &DRIVER]),
 ];
 
 /// Mutants that no test notices: a line each, `file: what is changed`, below the reason, which begins with `#`.
@@ -235,9 +250,13 @@ impl<'a> Mill<'a> {
         for tests in tests {
             keep(&out)?;
             let mut command = self.command(file);
-            command.args(["--in-place", "--iterate", "--profile", "mutants", "--caught", "--timeout"]);
+            command.args(["--in-place", "--iterate", "--profile", tests.profile, "--caught", "--timeout"]);
             command.arg(tests.seconds.to_string()).args(more).arg("--output").arg(&out);
             tests.packages.iter().for_each(|package| _ = command.args(["--test-package", package]));
+            // One test after the other: when one has failed, the rest is not waited for.
+            command.env("RUST_TEST_THREADS", "1");
+            let runner = format!("target.'cfg(all())'.runner=['prlimit', '--cpu={}']", tests.cpu);
+            command.args(["--cargo-arg=--config", &format!("--cargo-arg={runner}")]);
             command.arg("--").args(tests.targets);
             let finished = self.shell.run_within(&mut command, Duration::from_secs(24 * 3600))?;
             // All caught, some missed, some without end; anything else is none of the mutants' fault.
