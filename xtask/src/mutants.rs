@@ -1,7 +1,7 @@
 //! `cargo xtask mutants`: changes the code in small ways and looks whether a test notices, by cargo-mutants.
 //!
-//! Works on a clone in `target/`, so that nobody's files are touched. Resumable: what was caught is kept by the content of
-//! the file, and only the rest is tried again. A mutant that no test notices fails the command unless it stands, with
+//! Works on a clone in `target/`, so that nobody's files are touched. Resumable: what was caught is kept by the text of the
+//! function, and only the rest is tried again. A mutant that no test notices fails the command unless it stands, with
 //! the reason, in [`LIST`].
 
 use crate::shell::Shell;
@@ -11,11 +11,14 @@ use crate::workspace::Workspace;
 use anyhow::{Context, Result, bail, ensure};
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 use std::time::Duration;
 
+mod known;
 mod record;
+
+use known::{Known, Mutant};
 
 #[derive(clap::Args)]
 pub struct Args {
@@ -95,7 +98,7 @@ const MOST_OF_A_DIFF: usize = 24;
 #[derive(Default)]
 struct Outcome {
     caught: BTreeSet<String>,
-    /// The tests did not end.
+    /// The tests did not end in time.
     timeout: BTreeSet<String>,
     missed: BTreeSet<String>,
     /// No program came out.
@@ -118,10 +121,11 @@ pub fn main(args: &Args) -> Result<ExitCode> {
     let shell = Shell::new(workspace.target.join("xtask/log/mutants.log"), bar.clone())?;
     let mill = Mill::new(&workspace, &shell, "HEAD")?;
     let listed = record::listed(&fs::read_to_string(mill.tree.join(LIST))?)?;
+    let mut known = Known::kept(mill.folder.join("known.txt"))?;
     let mut complaints = Vec::new();
     for (file, tests) in files {
         bar.set_prefix((*file).to_owned());
-        let outcome = mill.run(file, tests, &[])?;
+        let outcome = mill.run(file, tests, &mill.list(file, &[])?, &mut known)?;
         let row = record::Row::new(file, &mill.commit, &mill.day, &outcome);
         bar.suspend(|| println!("{row}"));
         complaints.extend(record::unlisted(&outcome.missed, &listed));
@@ -158,15 +162,13 @@ pub fn diff(bench: &Bench) -> Result<Tally> {
         let all = mill.list(file, &in_diff)?;
         // Spread over the file, if they are too many.
         let step = all.len().div_ceil(left.max(1)).max(1);
-        let some: Vec<&String> = all.iter().step_by(step).take(left).collect();
+        let some: Vec<Mutant> = all.iter().step_by(step).take(left).cloned().collect();
         left -= some.len();
         tally.notes.push(format!("{file}: {} of the {} mutants in the diff", some.len(), all.len()));
         if some.is_empty() {
             continue;
         }
-        let names: Vec<String> =
-            some.iter().flat_map(|name| ["--re".to_owned(), format!("^{}$", regex::escape(name))]).collect();
-        let outcome = mill.run(file, tests, &names)?;
+        let outcome = mill.run(file, tests, &some, &mut Known::default())?;
         let listed = record::listed(&fs::read_to_string(mill.tree.join(LIST))?)?;
         let unlisted = record::unlisted(&outcome.missed, &listed);
         tally.passed += some.len() - unlisted.len();
@@ -233,25 +235,26 @@ impl<'a> Mill<'a> {
         command
     }
 
-    /// Names of the mutants of a file.
-    fn list(&self, file: &str, more: &[String]) -> Result<Vec<String>> {
-        let text = self.shell.check(self.command(file).arg("--list").args(more))?;
-        Ok(text.lines().filter(|line| line.starts_with(file)).map(str::to_owned).collect())
+    /// The mutants of a file.
+    fn list(&self, file: &str, more: &[String]) -> Result<Vec<Mutant>> {
+        let text = self.shell.check(self.command(file).args(["--list", "--json"]).args(more))?;
+        known::read(&text, &fs::read_to_string(self.tree.join(file))?)
     }
 
-    /// Tries the mutants of a file, those that `more` leaves, but those that were caught before.
-    fn run(&self, file: &str, tests: &[&Tests], more: &[String]) -> Result<Outcome> {
-        let mut command = Command::new("git");
-        let blob = self.shell.check(command.current_dir(&self.tree).args(["rev-parse", &format!("HEAD:{file}")]))?;
-        let kept = format!("{}-{}", file.replace('/', "-"), blob.trim());
-        let out = self.folder.join(if more.is_empty() { "all" } else { "diff" }).join(kept);
-        fs::create_dir_all(&out)?;
-        let mut outcome = Outcome::default();
+    /// Tries mutants of a file, but for those of which it is known what comes of them.
+    fn run(&self, file: &str, tests: &[&Tests], mutants: &[Mutant], known: &mut Known) -> Result<Outcome> {
+        let out = self.folder.join("run");
+        known.take(&out)?;
         for tests in tests {
-            keep(&out)?;
+            let rest: Vec<&Mutant> = mutants.iter().filter(|mutant| known.of(mutant).is_none()).collect();
+            if rest.is_empty() {
+                break;
+            }
+            known::prepare(&out, &rest)?;
             let mut command = self.command(file);
-            command.args(["--in-place", "--iterate", "--profile", tests.profile, "--caught", "--timeout"]);
-            command.arg(tests.seconds.to_string()).args(more).arg("--output").arg(&out);
+            command.args(["--in-place", "--profile", tests.profile, "--caught", "--timeout"]);
+            command.arg(tests.seconds.to_string()).arg("--output").arg(&out);
+            rest.iter().for_each(|mutant| _ = command.args(["--re", &format!("^{}$", regex::escape(&mutant.name))]));
             tests.packages.iter().for_each(|package| _ = command.args(["--test-package", package]));
             // One test after the other: when one has failed, the rest is not waited for.
             command.env("RUST_TEST_THREADS", "1");
@@ -263,41 +266,8 @@ impl<'a> Mill<'a> {
             if !matches!(finished.status.code(), Some(0 | 2 | 3)) {
                 bail!("{}", finished.complaint());
             }
-            keep(&out)?;
-            outcome = Outcome::read(&out);
-            if outcome.missed.is_empty() {
-                break;
-            }
+            known.take(&out)?;
         }
-        Ok(outcome)
-    }
-}
-
-/// Keeps what cargo-mutants forgets when it goes on: which mutants made no program, and that those without end need not
-/// be tried again.
-fn keep(out: &Path) -> Result<()> {
-    for name in ["unviable.txt", "timeout.txt"] {
-        let text =
-            [out.join(name), out.join("mutants.out").join(name)].map(|f| fs::read_to_string(f).unwrap_or_default());
-        fs::write(out.join(name), text.concat())?;
-    }
-    let caught = out.join("mutants.out/caught.txt");
-    if let Ok(text) = fs::read_to_string(&caught) {
-        fs::write(&caught, text + &fs::read_to_string(out.join("timeout.txt"))?)?;
-    }
-    Ok(())
-}
-
-impl Outcome {
-    fn read(out: &Path) -> Self {
-        // A file that is not there has no line: how the run ended was looked at before.
-        let lines = |names: &[&str]| -> BTreeSet<String> {
-            let text = names.iter().map(|name| fs::read_to_string(out.join(name)).unwrap_or_default());
-            text.flat_map(|text| text.lines().map(str::to_owned).collect::<Vec<_>>()).collect()
-        };
-        let (unviable, timeout) = (lines(&["unviable.txt"]), lines(&["timeout.txt"]));
-        let mut caught = lines(&["mutants.out/caught.txt", "mutants.out/previously_caught.txt"]);
-        caught.retain(|name| !unviable.contains(name) && !timeout.contains(name));
-        Self { caught, unviable, timeout, missed: lines(&["mutants.out/missed.txt"]) }
+        Ok(known.outcome(mutants))
     }
 }
