@@ -259,8 +259,10 @@ impl<'a> Mill<'a> {
             // One test after the other: when one has failed, the rest is not waited for.
             command.env("RUST_TEST_THREADS", "1");
             let runner = format!("target.'cfg(all())'.runner=['prlimit', '--cpu={}']", tests.cpu);
-            command.args(["--cargo-arg=--config", &format!("--cargo-arg={runner}")]);
-            command.arg("--").args(tests.targets);
+            // Not behind `--`, where they are for the run alone, and all tests are built.
+            for arg in ["--config", &runner].iter().chain(tests.targets) {
+                command.arg(format!("--cargo-arg={arg}"));
+            }
             let finished = self.shell.run_within(&mut command, Duration::from_secs(24 * 3600))?;
             // All caught, some missed, some without end; anything else is none of the mutants' fault.
             if !matches!(finished.status.code(), Some(0 | 2 | 3)) {
