@@ -82,8 +82,8 @@ fn taken(kind: QpType, opcode: Opcode) -> u32 {
     }
 }
 
-/// Checks values against what the device offers. Nothing is sent.
-fn check_values<H: PciFunction, P: Policy>(hca: &Hca<H, P>, kind: QpType, attr: &QpAttr) -> Result<(), Error> {
+/// Checks values against what the device offers, but for an address, see [`set_path`]. Nothing is sent.
+fn check_values<H: PciFunction, P: Policy>(hca: &Hca<H, P>, attr: &QpAttr) -> Result<(), Error> {
     let has = |bit| attr.mask.contains(bit);
     let bad = |attribute, why| Err(Error::BadAttribute { attribute, why });
     if attr.mask.intersects(QpAttrMask::ALT_PATH | QpAttrMask::PATH_MIG_STATE) {
@@ -112,9 +112,6 @@ fn check_values<H: PciFunction, P: Policy>(hca: &Hca<H, P>, kind: QpType, attr: 
     if has(QpAttrMask::MAX_DEST_RD_ATOMIC) && attr.max_dest_rd_atomic > hca.attr.max_qp_rd_atom {
         return bad(QpAttrMask::MAX_DEST_RD_ATOMIC, "more than the device answers at once");
     }
-    if has(QpAttrMask::AV) && kind != QpType::Ud {
-        ah::resolve(&hca.caps, &attr.av, None)?;
-    }
     Ok(())
 }
 
@@ -131,7 +128,7 @@ impl<H: PciFunction, P: Policy> QpObject<H, P> {
         check_transition(self.kind, from, attr)?;
         let opcode = command(from, to)?;
         let hca = self.device.hca();
-        check_values(hca, self.kind, attr)?;
+        check_values(hca, attr)?;
         match to {
             _ if self.kind == QpType::RawPacket => self.modify_raw(from, to)?,
             QpState::Reset => {
