@@ -30,6 +30,9 @@ pub struct Args {
     /// List the files and run nothing
     #[arg(long)]
     list: bool,
+    /// Try those too that are listed as noticed by no test, whether one notices them now
+    #[arg(long)]
+    listed: bool,
 }
 
 fn shard(text: &str) -> Result<(usize, usize)> {
@@ -131,7 +134,10 @@ pub fn main(args: &Args) -> Result<ExitCode> {
     let mut complaints = Vec::new();
     for (file, tests) in files {
         bar.set_prefix((*file).to_owned());
-        let outcome = mill.run(file, tests, &mill.list(file, &[])?, &mut known)?;
+        let mut mutants = mill.list(file, &[])?;
+        let believed = if args.listed { Vec::new() } else { record::take_listed(&mut mutants, &listed) };
+        let mut outcome = mill.run(file, tests, &mutants, &mut known)?;
+        outcome.missed.extend(believed);
         let row = record::Row::new(file, &mill.commit, &mill.day, &outcome);
         bar.suspend(|| println!("{row}"));
         complaints.extend(record::unlisted(&outcome.missed, &listed));
@@ -165,7 +171,9 @@ pub fn diff(bench: &Bench) -> Result<Tally> {
         let patch = mill.folder.join("diff.patch");
         fs::write(&patch, &diff)?;
         let in_diff = ["--in-diff".to_owned(), patch.display().to_string()];
-        let all = mill.list(file, &in_diff)?;
+        let mut all = mill.list(file, &in_diff)?;
+        let listed = record::listed(&fs::read_to_string(mill.tree.join(LIST))?)?;
+        record::take_listed(&mut all, &listed);
         // Spread over the file, if they are too many.
         let step = all.len().div_ceil(left.max(1)).max(1);
         let some: Vec<Mutant> = all.iter().step_by(step).take(left).cloned().collect();
@@ -175,7 +183,6 @@ pub fn diff(bench: &Bench) -> Result<Tally> {
             continue;
         }
         let outcome = mill.run(file, tests, &some, &mut Known::default())?;
-        let listed = record::listed(&fs::read_to_string(mill.tree.join(LIST))?)?;
         let unlisted = record::unlisted(&outcome.missed, &listed);
         tally.passed += some.len() - unlisted.len();
         unlisted.into_iter().for_each(|complaint| tally.fail(complaint));

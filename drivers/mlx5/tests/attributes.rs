@@ -154,31 +154,30 @@ fn what_no_qp_has_is_refused_by_name() {
     let init = init_attr(QpType::Rc);
     let error = Error::NoSuchIndex { table: Argument::Pkey, index: 1 };
     assert_eq!(qp.modify(&init.pkey_index(1)), Err(error));
-    let why = "on-demand paging is a region's";
+    let why = "on-demand paging";
     let error = Error::BadAttribute { attribute: QpAttrMask::ACCESS_FLAGS, why };
     assert_eq!(qp.modify(&init.access(Access::REMOTE_WRITE | Access::ON_DEMAND)), Err(error));
     drop((qp, cq));
     pair.close();
 }
 
-/// A device may drain a send queue on its own: the state is told, and left by the command for it.
+/// A device may stop a send queue on its own: the state is told, and left by the command for it.
 #[test]
-fn a_drained_send_queue_goes_on() {
+fn a_send_queue_that_the_device_stopped_goes_on() {
     let pair = Pair::new(Link::InfiniBand, SEED);
     let cq = pair.a.cq(15);
-    let mut qp = pair.a.qp(QpType::Rc, &cq, &cq, None, CAP);
-    to_rts(&mut qp, pair.b.address(), Qpn::new(0x123));
-    for held in [Held::SendQueueDrained, Held::SendQueueError] {
-        let qpn = qp.qpn().get();
-        pair.a.model.with(|hca| hca.qps.get_mut(&qpn).unwrap().state = held);
-        let state = if held == Held::SendQueueDrained { QpState::Sqd } else { QpState::Sqe };
-        assert_eq!(qp.query().unwrap().state, state);
-        assert_eq!(qp.state(), state);
-        if state == QpState::Sqd {
-            qp.modify(&QpAttr::to(QpState::Rts)).unwrap();
-            assert_eq!(qp.query().unwrap().state, QpState::Rts);
-        }
+    for (kind, held, state) in [
+        (QpType::Rc, Held::SendQueueDrained, QpState::Sqd),
+        (QpType::Uc, Held::SendQueueError, QpState::Sqe),
+        (QpType::Ud, Held::SendQueueError, QpState::Sqe),
+    ] {
+        let mut qp = pair.a.qp(kind, &cq, &cq, None, CAP);
+        to_rts(&mut qp, pair.b.address(), Qpn::new(0x123));
+        pair.a.model.with(|hca| hca.qps.get_mut(&qp.qpn().get()).unwrap().state = held);
+        assert_eq!((qp.query().unwrap().state, qp.state()), (state, state));
+        qp.modify(&QpAttr::to(QpState::Rts)).unwrap();
+        assert_eq!((qp.query().unwrap().state, qp.state()), (QpState::Rts, QpState::Rts));
     }
-    drop((qp, cq));
+    drop(cq);
     pair.close();
 }

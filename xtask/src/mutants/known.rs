@@ -10,12 +10,12 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 /// A way to change a file.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Mutant {
     /// `file:line:column: what is changed`.
     pub name: String,
     /// The same for the same change of the same function, wherever in the file it stands.
-    key: String,
+    pub(super) key: String,
 }
 
 /// What cargo-mutants calls its lists of those that need not be tried again.

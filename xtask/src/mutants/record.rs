@@ -1,6 +1,6 @@
 //! The list of mutants that no test notices, and the record of what was run.
 
-use super::Outcome;
+use super::{Mutant, Outcome};
 use anyhow::{Context, Result, ensure};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -50,10 +50,23 @@ fn name(mutant: &str) -> String {
     }
 }
 
-fn counted(mutants: &BTreeSet<String>) -> BTreeMap<String, usize> {
+fn counted<'a>(mutants: impl IntoIterator<Item = &'a String>) -> BTreeMap<String, usize> {
     let mut counts = BTreeMap::new();
-    mutants.iter().for_each(|mutant| *counts.entry(name(mutant)).or_insert(0) += 1);
+    mutants.into_iter().for_each(|mutant| *counts.entry(name(mutant)).or_insert(0) += 1);
     counts
+}
+
+/// Takes out of a file's mutants those that are all listed as missed, but not those that a test may notice by luck.
+pub fn take_listed(mutants: &mut Vec<Mutant>, listed: &Listed) -> Vec<String> {
+    let all = counted(mutants.iter().map(|mutant| &mutant.name));
+    let is_listed = |mutant: &Mutant| {
+        let name = name(&mutant.name);
+        listed.get(&name).is_some_and(|entry| !entry.luck && entry.times >= all[&name])
+    };
+    let (out, rest) = mutants.drain(..).partition(is_listed);
+    *mutants = rest;
+    let out: Vec<Mutant> = out;
+    out.into_iter().map(|mutant| mutant.name).collect()
 }
 
 /// Complaints of the missed mutants that are not listed, or more often than that.
@@ -156,6 +169,18 @@ mod tests {
         assert_eq!(needless("a/c.rs", &missed(0), &twice), Vec::<String>::new());
         let luck = listed("# why\n? a/b.rs: replace f -> u32 with 0\n").unwrap();
         assert_eq!((needless("a/b.rs", &missed(0), &luck), unlisted(&missed(1), &luck)), (vec![], vec![]));
+    }
+
+    #[test]
+    fn only_those_that_are_all_listed_are_believed() {
+        let mutant = |name: &str| Mutant { name: name.to_owned(), ..Mutant::default() };
+        let listed = listed("# why\na/b.rs: replace f -> u32 with 0\n? a/b.rs: luck\n").unwrap();
+        let mut once = vec![mutant(MISSED[0]), mutant("a/b.rs:1:1: luck"), mutant("a/b.rs:1:1: other")];
+        assert_eq!(take_listed(&mut once, &listed), [MISSED[0]]);
+        assert_eq!(once.len(), 2);
+        let mut twice: Vec<Mutant> = MISSED.into_iter().map(mutant).collect();
+        assert_eq!(take_listed(&mut twice, &listed).len(), 0);
+        assert_eq!(twice.len(), 2);
     }
 
     #[test]
