@@ -28,9 +28,6 @@ use core::{
     time::Duration,
 };
 
-/// How long the last entry of an old ring may take after the device said that it had changed over.
-const SWITCH_TIMEOUT: Duration = Duration::from_secs(1);
-
 /// What is the CQ's beside its ring.
 struct CqMemory {
     ring: Buffer,
@@ -371,12 +368,8 @@ impl<H: PciFunction, P: Policy> CqObject<H, P> {
                 let below = matches!(e, Error::Command { status, .. } if status == full);
                 return Err(if below { Error::BelowUnpolled { unpolled: ring.unpolled() } } else { e });
             }
-            let deadline = self.hca().hal.now() + SWITCH_TIMEOUT;
-            let mut switched = ring.switch(&self.hca().hal, new);
-            while !switched && self.hca().hal.now() < deadline {
-                self.hca().hal.relax();
-                switched = ring.switch(&self.hca().hal, new);
-            }
+            // The last entry of the old ring was written before the answer.
+            let switched = ring.switch(&self.hca().hal, new);
             let why = "the old ring of a CQ did not end";
             let result = if switched { Ok(()) } else { Err(Error::BadAnswer { opcode: modify_cq::OPCODE.0, why }) };
             if result.is_err() {
@@ -384,9 +377,10 @@ impl<H: PciFunction, P: Policy> CqObject<H, P> {
                 self.watch.raise(Watch::CQ_ERROR);
                 self.hca().cq_failed();
             }
+            // The device has the new one in any case.
             self.memory.with(|memory| match memory {
-                Some(memory) if switched => core::mem::replace(&mut memory.ring, buffer).free(self.hca(), &result),
-                _ => buffer.free(self.hca(), &result),
+                Some(memory) => core::mem::replace(&mut memory.ring, buffer).free(self.hca(), &result),
+                None => buffer.free(self.hca(), &result),
             });
             result
         })

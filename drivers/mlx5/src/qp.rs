@@ -20,7 +20,7 @@ use crate::{
     srq::SrqObject,
     state::StateMemory,
     target::{NO_QPN, Target},
-    users::NO_CQN,
+    users::{NO_CQN, NO_NUMBER},
     watch::Watch,
 };
 use bareverbs::{
@@ -312,12 +312,10 @@ impl<H: PciFunction, P: Policy> QpObject<H, P> {
     fn create(&self, hint: u32) -> Result<(), Error> {
         let hca = self.device.hca();
         let target = NonNull::from(&self.target);
-        let limit = hca.caps.limits.qps;
         let cqs = [self.send_cq(), self.recv_cq()].map(|cq| cq.map_or(NO_CQN, CqObject::cqn));
         // SAFETY: `drop` does as it must.
         let user = hca.control.with(|_| unsafe { hca.users.insert(hint, hca.caps.limits.users(), target, cqs) });
-        let too_many = Error::OutOfRange { what: Argument::Qps, wanted: u64::from(limit) + 1, max: limit.into() };
-        let user = user.ok_or(too_many)?;
+        let user = user.ok_or(NO_NUMBER)?;
         self.user_index.store(user, Ordering::Relaxed);
         self.watch.set_cqs([self.send_cq(), self.recv_cq()].map(|cq| cq.map(CqObject::cqn)));
         let qpn = match self.kind {

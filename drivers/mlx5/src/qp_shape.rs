@@ -148,7 +148,7 @@ impl Limits {
         check(Argument::MaxRecvSge, wanted.max_recv_sge, self.recv_segments)?;
         let stride = (DS * wanted.max_recv_sge.max(1) as usize).next_power_of_two();
         // The send ring behind begins on a basic block.
-        let slots = wanted.max_recv_wr.next_power_of_two().max((BB / DS) as u32 * DS as u32 / stride.min(BB) as u32);
+        let slots = wanted.max_recv_wr.next_power_of_two().max((BB / stride.min(BB)) as u32);
         cap.max_recv_wr = slots;
         cap.max_recv_sge = (stride / DS) as u32;
         Ok(Some((slots.trailing_zeros(), stride.trailing_zeros())))
@@ -192,6 +192,36 @@ mod tests {
         assert_eq!((shape.send, shape.cap.max_send_wr, shape.cap.max_send_sge), (Some(5), 16, 4));
     }
 
+    // Segments of 16 bytes, four a block.
+    #[test]
+    fn a_block_more_begins_where_a_request_needs_it() {
+        let send = |kind, cap: QpCap| LIMITS.shape(kind, &cap, false, true).unwrap();
+        // Control, XRC and remote address segment, an atomic's two.
+        assert_eq!(send(QpType::XrcIni, wanted(16, 0, 0)).send, Some(5));
+        assert_eq!(send(QpType::XrcIni, wanted(16, 2, 0)).cap.max_send_sge, 5);
+        // A datagram is never an atomic.
+        assert_eq!(send(QpType::Ud, wanted(16, 0, 0)).send, Some(4));
+        assert_eq!(send(QpType::Uc, wanted(16, 2, 0)).send, Some(4));
+        // Inline data begin with four bytes of length.
+        assert_eq!(send(QpType::Uc, wanted(16, 0, 28)).send, Some(4));
+        assert_eq!(send(QpType::Uc, wanted(16, 0, 29)).send, Some(5));
+    }
+
+    #[test]
+    fn a_receive_ring_has_whole_blocks_of_whole_strides() {
+        let recv = |max_recv_wr, max_recv_sge| {
+            let cap = QpCap { max_recv_wr, max_recv_sge, ..wanted(1, 1, 0) };
+            let shape = LIMITS.shape(QpType::Rc, &cap, false, true).unwrap();
+            (shape.recv.unwrap(), shape.cap.max_recv_wr, shape.cap.max_recv_sge)
+        };
+        assert_eq!(recv(1, 1), ((2, 4), 4, 1));
+        assert_eq!(recv(1, 2), ((1, 5), 2, 2));
+        assert_eq!(recv(1, 3), ((0, 6), 1, 4));
+        assert_eq!(recv(1, 5), ((0, 7), 1, 8));
+        assert_eq!(recv(5, 5), ((3, 7), 8, 8));
+        assert_eq!(recv(32768, 32), ((15, 9), 32768, 32));
+    }
+
     // A frame's request: 16 of control, 16 of Ethernet segment with 2 bytes of header, 16 with 16 more, elements.
     #[test]
     fn queues_of_frames_lie_apart_and_hold_headers_beside_elements() {
@@ -203,6 +233,15 @@ mod tests {
         assert_eq!((shape.send, shape.cap.max_send_sge, shape.cap.max_inline), (Some(3), 2, 66));
         let error = LIMITS.shape(QpType::RawPacket, &wanted(4, 29, 34), false, true).unwrap_err();
         assert_eq!(error, Error::OutOfRange { what: Argument::MaxSendSge, wanted: 29, max: 28 });
+        assert_eq!(shape.cap.max_send_wr, 4);
+        let refused = |cap: QpCap| LIMITS.shape(QpType::RawPacket, &cap, false, true).unwrap_err();
+        assert_eq!(refused(wanted(4, 0, 483)), Error::OutOfRange { what: Argument::MaxInline, wanted: 483, max: 482 });
+        let error = Error::OutOfRange { what: Argument::MaxSendWr, wanted: 16385, max: 16384 };
+        assert_eq!(refused(wanted(16385, 2, 60)), error);
+        let most = LIMITS.shape(QpType::RawPacket, &wanted(16384, 2, 60), false, true).unwrap();
+        assert_eq!((most.send, most.cap.max_send_wr), (Some(15), 16384));
+        let whole = LIMITS.shape(QpType::RawPacket, &wanted(4, 0, 482), false, true).unwrap();
+        assert_eq!((whole.cap.max_send_sge, whole.cap.max_inline), (0, 482));
     }
 
     #[test]
@@ -220,6 +259,8 @@ mod tests {
             Err(Error::OutOfRange { what, max, .. }) => (what, max),
             other => panic!("{other:?}"),
         };
+        let largest = QpCap { max_recv_wr: 32768, max_recv_sge: 32, ..wanted(4096, 30, 476) };
+        assert_eq!(LIMITS.shape(QpType::Rc, &largest, false, true).unwrap().cap, largest);
         assert_eq!(what(wanted(1, 31, 0)), (Argument::MaxSendSge, 30));
         assert_eq!(what(wanted(1, 1, 477)), (Argument::MaxInline, 476));
         assert_eq!(what(wanted(32769, 1, 0)), (Argument::MaxSendWr, 32768));

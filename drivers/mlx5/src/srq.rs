@@ -14,7 +14,7 @@ use crate::{
     policy::{Lock, Policy},
     rq::{RecvMemory, SrqRing},
     state::StateMemory,
-    users::{NO_CQN, Queueless},
+    users::{NO_CQN, NO_NUMBER, Queueless},
     watch::Watch,
 };
 use bareverbs::{
@@ -274,8 +274,7 @@ impl<H: PciFunction, P: Policy> SrqObject<H, P> {
         let (target, cqs) = (xrc.target.target(), [NO_CQN, xrc.cq.cqn()]);
         // SAFETY: `drop` does as it must.
         let user = hca.control.with(|_| unsafe { hca.users.insert(limits.qps, limits.users(), target, cqs) });
-        let max = u64::from(limits.srqs);
-        let user = user.ok_or(Error::OutOfRange { what: Argument::Srqs, wanted: max + 1, max })?;
+        let user = user.ok_or(NO_NUMBER)?;
         xrc.user_index.store(user, Ordering::Relaxed);
         self.watch.set_cqs([Some(xrc.cq.cqn()), None]);
         let mut input = [0; create_xrc_srq::IN_LEN];

@@ -21,6 +21,8 @@ use core::{
 
 /// Number of a CQ that the device does not have.
 pub(crate) const NO_CQN: u32 = u32::MAX;
+/// There is none: not to be seen, since there are as many numbers as objects are let be made.
+pub(crate) const NO_NUMBER: Error = Error::NotReady("no user index is free");
 
 /// Which of a QP's CQs.
 #[derive(Clone, Copy)]

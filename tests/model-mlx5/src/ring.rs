@@ -127,8 +127,13 @@ pub fn from_command(
     )?;
     let pages: Vec<u64> = (0..needed).map(|i| read_qword(pas, i * 8)).collect();
     for &address in &pages {
-        let aligned = address.checked_add(page).is_some() && address % page.min(1 << 12) == 0;
-        require(aligned, Status::BadParameter, 0x0011, format_args!("page at {address:#x} is not aligned"))?;
+        let aligned = address.checked_add(page).is_some() && address % page == 0;
+        require(
+            aligned,
+            Status::BadParameter,
+            0x0011,
+            format_args!("page of {page:#x} bytes at {address:#x} is not aligned"),
+        )?;
         let firmwares = ledger.touches(address, page);
         require(!firmwares, Status::BadParameter, 0x0012, format_args!("page at {address:#x} belongs to firmware"))?;
     }
