@@ -15,7 +15,10 @@ use std::{
 
 /// A modelled HCA, shared with the test.
 #[derive(Clone)]
-pub struct Model(Arc<Mutex<Hca>>, Arc<Mutex<Watched>>, Arc<Mutex<Vec<Event>>>);
+pub struct Model(Arc<Mutex<Hca>>, Arc<Mutex<Watched>>, Arc<Mutex<Vec<Deed>>>);
+
+/// What a test lets the model do of its own accord.
+type Deed = Box<dyn FnOnce(&mut Hca, &mut dyn Bus) + Send>;
 
 /// Eight bytes of the driver's memory that are looked at in each step.
 #[derive(Default)]
@@ -54,7 +57,12 @@ impl Model {
 
     /// Raises an event in the next step.
     pub fn raise(&self, event: Event) {
-        self.2.lock().expect("nobody panicked").push(event);
+        self.does(move |hca, bus| hca.event(bus, event));
+    }
+
+    /// Does something in the next step.
+    pub fn does(&self, deed: impl FnOnce(&mut Hca, &mut dyn Bus) + Send + 'static) {
+        self.2.lock().expect("nobody panicked").push(Box::new(deed));
     }
 
     /// Commands executed, refused ones included.
@@ -90,8 +98,8 @@ impl DeviceModel for Model {
             bus.read(addr, &mut watched.bytes).expect("the driver's memory");
         }
         drop(watched);
-        for event in self.2.lock().expect("nobody panicked").drain(..) {
-            self.with(|hca| hca.event(bus, event));
+        for deed in self.2.lock().expect("nobody panicked").drain(..) {
+            self.with(|hca| deed(hca, bus));
         }
         self.with(|hca| hca.step(bus))
     }
