@@ -114,7 +114,7 @@ fn as_many_as_before_can_be_made_again() {
     let function = Model::new(HcaConfig::infiniband(0)).plug(&world);
     let config = Config { max_qps: 2, max_cqs: 2, max_srqs: 2, ..Config::default() };
     let device = Device5::open(function.clone(), config).expect("opens");
-    let pd = device.alloc_pd().unwrap();
+    let (pd, xrcd) = (device.alloc_pd().unwrap(), device.open_xrcd().unwrap());
     let new_cq = || device.create_cq(&CqInit { entries: 7, ..CqInit::default() });
     let new_srq = || device.create_srq(&pd, &SrqAttr { max_wr: 3, max_sge: 1, limit: 0 });
     let too_many = |what| Some(Error::OutOfRange { what, wanted: 3, max: 2 });
@@ -144,10 +144,18 @@ fn as_many_as_before_can_be_made_again() {
         };
         fails(&mut || device.create_qp(&pd, &init).map(drop));
         fails(&mut || new_srq().map(drop));
+        // These have numbers of their own, which are as many.
+        let attr = SrqAttr { max_wr: 3, max_sge: 1, limit: 0 };
+        for _ in 0..4 {
+            let new_xrc = || device.create_xrc_srq(&pd, &XrcSrqInit { attr, xrcd: &xrcd, cq: &cq });
+            let both = (new_xrc().unwrap(), new_xrc().unwrap());
+            assert_eq!(new_xrc().err(), too_many(Argument::Srqs), "round {round}");
+            drop(both);
+        }
         drop(other);
         fails(&mut || new_cq().map(drop));
     }
-    drop((pd, device));
+    drop((pd, xrcd, device));
     assert_nothing_kept(&function);
 }
 
