@@ -94,7 +94,9 @@ impl Bar {
     /// A register block at `offset` of the uncached mapping.
     ///
     /// # Safety
-    /// `T` is made of `volatile-register` cells only and is not used after the function's HAL handle is gone.
+    /// `T` is made of `volatile-register` cells only and is not used after the function's HAL handle is gone. Whoever is
+    /// handed the block may write to it ([`PciFunction::write32`] is safe for that reason): what is written names no
+    /// memory but such as is the device's.
     pub unsafe fn register<'a, T>(&self, offset: usize) -> Result<&'a T, HalError> {
         // SAFETY: `base` addresses `len` bytes (promise of `new`); the rest is the caller's promise.
         unsafe { block(self.base, self.len, offset) }
@@ -133,7 +135,7 @@ unsafe fn block<'a, T>(base: NonNull<u8>, len: usize, offset: usize) -> Result<&
 /// - [`bar`](Self::bar) describes registers of this function (or the space reserved for them) that stay mapped while
 ///   any clone of the handle lives.
 /// - Register methods act on the register they are given, once, in program order among themselves.
-/// - After [`set_bus_master`](Self::set_bus_master)`(false)` or [`reset`](Self::reset) returns, the function issues
+/// - After [`silence`](Self::silence) or [`reset`](Self::reset) returns, the function issues
 ///   no DMA until bus mastering is turned on again.
 /// ## The caller promises
 /// - Register references passed in were made from this function's BARs.
@@ -145,13 +147,27 @@ pub unsafe trait PciFunction: Dma {
     fn config_read32(&self, offset: u16) -> u32;
 
     /// Writes configuration space at a dword offset below 4096.
-    fn config_write32(&self, offset: u16, value: u32);
+    ///
+    /// # Safety
+    /// The write lets the function reach no memory that is not meant for it (bus mastering, interrupts by message), and
+    /// moves no BAR over anything else or away from under a register block that is in use.
+    unsafe fn config_write32(&self, offset: u16, value: u32);
 
     /// A memory BAR by number (0..6).
     fn bar(&self, n: u8) -> Result<Bar, HalError>;
 
-    /// Turns memory decoding and bus mastering on, or bus mastering off (the way back to a silent function).
-    fn set_bus_master(&self, on: bool) -> Result<(), HalError>;
+    /// Turns memory decoding and bus mastering on, or bus mastering off.
+    ///
+    /// # Safety
+    /// Where it is turned on, the function has forgotten all memory that it was told of before (it was reset, or nobody
+    /// told it of any), or that memory is still its.
+    unsafe fn set_bus_master(&self, on: bool) -> Result<(), HalError>;
+
+    /// Turns bus mastering off: the way back to a function that reaches no memory.
+    fn silence(&self) -> Result<(), HalError> {
+        // SAFETY: it is not turned on.
+        unsafe { self.set_bus_master(false) }
+    }
 
     /// Resets the function (FLR or the platform's own way) and waits until configuration space answers again.
     fn reset(&self) -> Result<(), HalError>;

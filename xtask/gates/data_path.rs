@@ -84,7 +84,7 @@ unsafe impl PciFunction for Unknown {
         hal_word() as u32 ^ u32::from(offset)
     }
 
-    fn config_write32(&self, offset: u16, _: u32) {
+    unsafe fn config_write32(&self, offset: u16, _: u32) {
         HAL.store(offset.into(), Ordering::Release);
     }
 
@@ -93,7 +93,7 @@ unsafe impl PciFunction for Unknown {
         Ok(unsafe { Bar::new(base, 1 << 25, None) })
     }
 
-    fn set_bus_master(&self, on: bool) -> Result<(), HalError> {
+    unsafe fn set_bus_master(&self, on: bool) -> Result<(), HalError> {
         if hal_word() == usize::from(on) { Ok(()) } else { Err(HalError::Gone) }
     }
 

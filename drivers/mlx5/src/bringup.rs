@@ -100,7 +100,10 @@ fn start_commands<H: PciFunction>(
     config: &Config,
 ) -> Result<CommandQueue, Error> {
     let mut cmd = CommandQueue::new(hal, registers, config.command_timeout)?;
-    let result = hal.set_bus_master(true).map_err(platform).and_then(|()| {
+    // SAFETY: the driver owns the function. Who ran it before tore it down or reset it, and it is told of memory by the
+    // commands to come only.
+    let mastered = unsafe { hal.set_bus_master(true) };
+    let result = mastered.map_err(platform).and_then(|()| {
         let interface = hal.read32(&registers.cmdif_rev_fw_sub) >> 16;
         if interface != CMD_INTERFACE_REV {
             return Err(Error::Unsupported("revision of the command interface"));
@@ -111,7 +114,7 @@ fn start_commands<H: PciFunction>(
         wait_initializing(hal, &registers, config)
     });
     if let Err(e) = result {
-        let silent = hal.set_bus_master(false).is_ok() || hal.reset().is_ok();
+        let silent = hal.silence().is_ok() || hal.reset().is_ok();
         if silent {
             // SAFETY: the function cannot reach memory any more.
             unsafe { cmd.free(hal) };

@@ -209,7 +209,8 @@ impl Bench {
         let function = World::new(53).plug(Box::new(device.clone()));
         let registers = init_segment(&function).unwrap();
         let mut queue = CommandQueue::new(&function, registers, Duration::from_secs(1)).unwrap();
-        function.set_bus_master(true).unwrap();
+        // SAFETY: nobody told it of memory yet.
+        unsafe { function.set_bus_master(true) }.unwrap();
         queue.attach(&function).unwrap();
         Self { device, function, queue }
     }
@@ -239,7 +240,7 @@ impl Bench {
     }
 
     fn close(self) {
-        self.function.set_bus_master(false).unwrap();
+        self.function.silence().unwrap();
         // SAFETY: the function cannot reach memory any more.
         unsafe { self.queue.free(&self.function) };
         assert_eq!(self.function.dma_outstanding(), 0);

@@ -56,11 +56,14 @@ impl Hal {
         if bits >= 64 || end <= 1 << bits { Ok(()) } else { Err(HalError::BeyondDmaMask { bits }) }
     }
 
-    fn command(&self, clear: u32, set: u32) -> u32 {
+    /// # Safety
+    /// As [`PciFunction::set_bus_master`], where it is set.
+    unsafe fn command(&self, clear: u32, set: u32) -> u32 {
         const COMMAND: u16 = 4;
         // The upper half is the status, whose bits are cleared by writing ones.
         let command = self.config_read32(COMMAND) & 0xffff;
-        self.config_write32(COMMAND, command & !clear | set);
+        // SAFETY: the caller's promise.
+        unsafe { self.config_write32(COMMAND, command & !clear | set) };
         self.config_read32(COMMAND)
     }
 }
@@ -143,7 +146,7 @@ unsafe impl PciFunction for Hal {
         unsafe { self.0.config.byte_add(usize::from(offset & 0xffc)).read_volatile() }
     }
 
-    fn config_write32(&self, offset: u16, value: u32) {
+    unsafe fn config_write32(&self, offset: u16, value: u32) {
         // SAFETY: inside the 4 KiB that are mapped.
         unsafe { self.0.config.byte_add(usize::from(offset & 0xffc)).write_volatile(value) };
     }
@@ -161,10 +164,12 @@ unsafe impl PciFunction for Hal {
         }
     }
 
-    fn set_bus_master(&self, on: bool) -> Result<(), HalError> {
+    unsafe fn set_bus_master(&self, on: bool) -> Result<(), HalError> {
         const MEMORY: u32 = 1 << 1;
         const BUS_MASTER: u32 = 1 << 2;
-        let command = if on { self.command(0, MEMORY | BUS_MASTER) } else { self.command(BUS_MASTER, MEMORY) };
+        let (clear, set) = if on { (0, MEMORY | BUS_MASTER) } else { (BUS_MASTER, MEMORY) };
+        // SAFETY: the caller's promise.
+        let command = unsafe { self.command(clear, set) };
         if command == u32::MAX { Err(HalError::Gone) } else { Ok(()) }
     }
 

@@ -21,9 +21,10 @@ pub(crate) fn run<H: PciFunction, E: Engine<H>>(hal: &H, engine: &mut E, tell: &
 fn between<H: PciFunction>(hal: &H, check: impl FnOnce(&H, &DmaBuffer, &DmaBuffer) -> Outcome) -> Outcome {
     let take = || hal.dma_alloc(PAGE_SIZE, PAGE_SIZE).map_err(|e| Broken::Refused("DMA memory", e));
     let (from, to) = (take()?, take()?);
-    let outcome = hal.set_bus_master(true).map_err(|e| Broken::Refused("bus mastering", e));
+    // SAFETY: nobody told the function of memory before; what it is told of here lives until it is silent.
+    let outcome = unsafe { hal.set_bus_master(true) }.map_err(|e| Broken::Refused("bus mastering", e));
     let outcome = outcome.and_then(|()| check(hal, &from, &to));
-    let silenced = hal.set_bus_master(false).map_err(|e| Broken::Refused("no bus mastering", e));
+    let silenced = hal.silence().map_err(|e| Broken::Refused("no bus mastering", e));
     // SAFETY: without bus mastering the device does not reach them any more.
     unsafe {
         hal.dma_free(from);
@@ -103,7 +104,8 @@ fn mapped<H: PciFunction, E: Engine<H>>(hal: &H, engine: &mut E, from: &DmaBuffe
 }
 
 fn silent<H: PciFunction, E: Engine<H>>(hal: &H, engine: &mut E, from: &DmaBuffer, to: &DmaBuffer) -> Outcome {
-    let switch = |on| hal.set_bus_master(on).map_err(|e| Broken::Refused("switching bus mastering", e));
+    // SAFETY: the function knows of no memory but the two buffers, which outlive this.
+    let switch = |on| unsafe { hal.set_bus_master(on) }.map_err(|e| Broken::Refused("switching bus mastering", e));
     switch(false)?;
     fill(from.ptr, E::LEN, |i| pattern(i, 4));
     fill(to.ptr, PAGE_SIZE, |_| GUARD);

@@ -156,8 +156,9 @@ unsafe impl PciFunction for Bad {
         self.0.config_read32(offset)
     }
 
-    fn config_write32(&self, offset: u16, value: u32) {
-        self.0.config_write32(offset, value);
+    unsafe fn config_write32(&self, offset: u16, value: u32) {
+        // SAFETY: the caller's promise.
+        unsafe { self.0.config_write32(offset, value) };
     }
 
     fn bar(&self, n: u8) -> Result<Bar, HalError> {
@@ -167,14 +168,16 @@ unsafe impl PciFunction for Bad {
         Ok(unsafe { Bar::new(bar.base(), len, None) })
     }
 
-    fn set_bus_master(&self, on: bool) -> Result<(), HalError> {
-        self.0.set_bus_master(on || self.1 == How::AlwaysMaster)
+    unsafe fn set_bus_master(&self, on: bool) -> Result<(), HalError> {
+        // SAFETY: what is wrong on purpose is noticed before the modelled device is told of memory.
+        unsafe { self.0.set_bus_master(on || self.1 == How::AlwaysMaster) }
     }
 
     fn reset(&self) -> Result<(), HalError> {
         self.0.reset()?;
         if self.1 == How::BarMoves {
-            self.0.config_write32(0x10, self.0.config_read32(0x10) ^ 0x8000_0000);
+            // SAFETY: the modelled BARs move nothing of this process.
+            unsafe { self.0.config_write32(0x10, self.0.config_read32(0x10) ^ 0x8000_0000) };
         }
         Ok(())
     }

@@ -106,9 +106,9 @@ impl Function {
             };
             let addr = next[which].next_multiple_of(len);
             next[which] = addr + len;
-            self.config_write32(BAR0 + 4 * n, addr as u32);
+            self.config_write(BAR0 + 4 * n, &(addr as u32).to_le_bytes());
             if which == 0 {
-                self.config_write32(BAR0 + 4 * n + 4, (addr >> 32) as u32);
+                self.config_write(BAR0 + 4 * n + 4, &((addr >> 32) as u32).to_le_bytes());
             }
         }
     }
@@ -261,7 +261,7 @@ unsafe impl PciFunction for Function {
         u32::from_le_bytes(data)
     }
 
-    fn config_write32(&self, offset: u16, value: u32) {
+    unsafe fn config_write32(&self, offset: u16, value: u32) {
         self.config_write(offset, &value.to_le_bytes());
     }
 
@@ -278,7 +278,7 @@ unsafe impl PciFunction for Function {
         }
     }
 
-    fn set_bus_master(&self, on: bool) -> Result<(), HalError> {
+    unsafe fn set_bus_master(&self, on: bool) -> Result<(), HalError> {
         let command = self.config_read32(COMMAND);
         if command == u32::MAX {
             return Err(HalError::Gone);
@@ -288,10 +288,8 @@ unsafe impl PciFunction for Function {
         }
         // The upper half is the status register: zeros there clear nothing.
         let command = command & 0xffff;
-        self.config_write32(
-            COMMAND,
-            if on { command | COMMAND_MEMORY | COMMAND_BUS_MASTER } else { command & !COMMAND_BUS_MASTER },
-        );
+        let command = if on { command | COMMAND_MEMORY | COMMAND_BUS_MASTER } else { command & !COMMAND_BUS_MASTER };
+        self.config_write(COMMAND, &command.to_le_bytes());
         Ok(())
     }
 
@@ -302,12 +300,12 @@ unsafe impl PciFunction for Function {
         let control = self.device_control().ok_or(HalError::Unsupported("function level reset"))?;
         // The reset clears them.
         let bars: [u32; 6] = std::array::from_fn(|n| self.config_read32(BAR0 + 4 * n as u16));
-        self.config_write32(control, self.config_read32(control) & 0xffff | INITIATE_FLR);
+        self.config_write(control, &(self.config_read32(control) & 0xffff | INITIATE_FLR).to_le_bytes());
         if self.config_read32(0) == u32::MAX {
             return Err(HalError::Gone);
         }
         for (n, bar) in (0u16..).zip(bars) {
-            self.config_write32(BAR0 + 4 * n, bar);
+            self.config_write(BAR0 + 4 * n, &bar.to_le_bytes());
         }
         Ok(())
     }

@@ -61,9 +61,12 @@ impl Function {
         (self.entry.info.vendor, self.entry.info.device)
     }
 
-    fn update_command(&self, clear: u32, set: u32) -> u32 {
+    /// # Safety
+    /// As [`PciFunction::set_bus_master`], where it is set.
+    unsafe fn update_command(&self, clear: u32, set: u32) -> u32 {
         let command = self.config_read32(COMMAND) & COMMAND_MASK;
-        self.config_write32(COMMAND, command & !clear | set);
+        // SAFETY: the caller's promise.
+        unsafe { self.config_write32(COMMAND, command & !clear | set) };
         self.config_read32(COMMAND)
     }
 
@@ -93,13 +96,15 @@ impl Function {
             && self.config_read32(at + DEVICE_CAPABILITIES) & CAN_RESET != 0
         {
             let control = self.config_read32(at + DEVICE_CONTROL) & 0xffff;
-            self.config_write32(at + DEVICE_CONTROL, control | RESET);
+            // SAFETY: a function that is reset reaches no memory.
+            unsafe { self.config_write32(at + DEVICE_CONTROL, control | RESET) };
             return Ok(());
         }
         if let Some(at) = self.capability(CAPABILITY_ADVANCED_FEATURES)
             && self.config_read32(at) & AF_CAN_RESET != 0
         {
-            self.config_write32(at + AF_CONTROL, AF_RESET);
+            // SAFETY: as above.
+            unsafe { self.config_write32(at + AF_CONTROL, AF_RESET) };
             return Ok(());
         }
         Err(HalError::Unsupported("a reset of a function that offers none of its own"))
@@ -132,7 +137,8 @@ impl Clone for Function {
 impl Drop for Function {
     fn drop(&mut self) {
         if self.entry.holders.load(Ordering::Acquire) == 1 {
-            self.update_command(COMMAND_BUS_MASTER, 0);
+            // SAFETY: bus mastering is not set.
+            unsafe { self.update_command(COMMAND_BUS_MASTER, 0) };
         }
         // Only now may the function be opened again.
         self.entry.holders.fetch_sub(1, Ordering::Release);
@@ -231,7 +237,7 @@ unsafe impl PciFunction for Function {
         self.machine.config().read32(self.address(), offset)
     }
 
-    fn config_write32(&self, offset: u16, value: u32) {
+    unsafe fn config_write32(&self, offset: u16, value: u32) {
         self.machine.config().write32(self.address(), offset, value);
     }
 
@@ -249,12 +255,10 @@ unsafe impl PciFunction for Function {
         Ok(unsafe { Bar::new(base, len as usize, combining) })
     }
 
-    fn set_bus_master(&self, on: bool) -> Result<(), HalError> {
-        let command = if on {
-            self.update_command(0, COMMAND_MEMORY | COMMAND_BUS_MASTER)
-        } else {
-            self.update_command(COMMAND_BUS_MASTER, 0)
-        };
+    unsafe fn set_bus_master(&self, on: bool) -> Result<(), HalError> {
+        let (clear, set) = if on { (0, COMMAND_MEMORY | COMMAND_BUS_MASTER) } else { (COMMAND_BUS_MASTER, 0) };
+        // SAFETY: the caller's promise.
+        let command = unsafe { self.update_command(clear, set) };
         if command == u32::MAX { Err(HalError::Gone) } else { Ok(()) }
     }
 
@@ -264,7 +268,8 @@ unsafe impl PciFunction for Function {
             return Err(HalError::Gone);
         }
         let pcie = self.capability(CAPABILITY_PCIE);
-        let command = self.update_command(COMMAND_BUS_MASTER, 0) & COMMAND_MASK;
+        // SAFETY: bus mastering is not set.
+        let command = unsafe { self.update_command(COMMAND_BUS_MASTER, 0) } & COMMAND_MASK;
         if let Some(at) = pcie {
             // What is still pending after that is lost by the reset.
             self.wait_until(PENDING, || self.config_read32(at + DEVICE_CONTROL) & TRANSACTIONS_PENDING == 0);
@@ -284,9 +289,11 @@ unsafe impl PciFunction for Function {
         for (value, offset) in saved.into_iter().zip(offsets()) {
             // The upper half of device control is a status that is cleared by writing ones.
             let is_control = express.is_some_and(|e| e.contains(&offset));
-            self.config_write32(offset, if is_control { value & 0xffff } else { value });
+            // SAFETY: the value of before the reset.
+            unsafe { self.config_write32(offset, if is_control { value & 0xffff } else { value }) };
         }
-        self.config_write32(COMMAND, command);
+        // SAFETY: bus mastering stays off.
+        unsafe { self.config_write32(COMMAND, command) };
         Ok(())
     }
 }

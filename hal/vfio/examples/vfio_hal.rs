@@ -71,7 +71,8 @@ fn unmapped(hal: &Vfio) -> Result<(), Box<dyn Error>> {
     let mut target = None;
     hal.segments(&mapping, &mut |segment| target = Some(segment.addr));
     let target = target.ok_or("a mapping without segments")?;
-    hal.set_bus_master(true)?;
+    // SAFETY: nobody told the function of memory yet.
+    unsafe { hal.set_bus_master(true) }?;
     let copied = |expected: u8| -> Result<(), Box<dyn Error>> {
         Edu.copy(hal, source.addr, target)?;
         // SAFETY: the device is done.
@@ -85,7 +86,7 @@ fn unmapped(hal: &Vfio) -> Result<(), Box<dyn Error>> {
         page.write_volatile(0);
     }
     copied(0)?;
-    hal.set_bus_master(false)?;
+    hal.silence()?;
     // SAFETY: the device is silent.
     unsafe { hal.dma_free(source) };
     Ok(())

@@ -239,7 +239,7 @@ unsafe impl PciFunction for Vfio {
         self.config(offset).read().unwrap_or(u32::MAX)
     }
 
-    fn config_write32(&self, offset: u16, value: u32) {
+    unsafe fn config_write32(&self, offset: u16, value: u32) {
         // What is not there cannot be written, and reads as all-ones.
         let _ = self.config(offset).write(value);
     }
@@ -265,20 +265,21 @@ unsafe impl PciFunction for Vfio {
         Ok(unsafe { Bar::new(base, region.len(), None) })
     }
 
-    fn set_bus_master(&self, on: bool) -> Result<(), HalError> {
+    unsafe fn set_bus_master(&self, on: bool) -> Result<(), HalError> {
         let command = self.config_read32(COMMAND);
         if command == u32::MAX {
             return Err(HalError::Gone);
         }
         let command = if on { command | MEMORY_SPACE | BUS_MASTER } else { command & !BUS_MASTER };
         // The upper half is the status register, whose ones are cleared by writing ones.
-        self.config_write32(COMMAND, command & 0xffff);
+        // SAFETY: bus mastering is switched by the caller's promise.
+        unsafe { self.config_write32(COMMAND, command & 0xffff) };
         let holds = self.config_read32(COMMAND) & BUS_MASTER != 0;
         if holds == on { Ok(()) } else { Err(HalError::Gone) }
     }
 
     fn reset(&self) -> Result<(), HalError> {
-        self.set_bus_master(false)?;
+        self.silence()?;
         self.0.device.reset().map_err(|e| match errno(&e) {
             Some(EINVAL | ENOTTY) => HalError::Unsupported("a reset of this function alone"),
             _ => HalError::ResetFailed,
@@ -291,7 +292,7 @@ unsafe impl PciFunction for Vfio {
             std::thread::yield_now();
         }
         // Whatever the reset gave back.
-        self.set_bus_master(false)
+        self.silence()
     }
 }
 

@@ -145,16 +145,18 @@ unsafe impl PciFunction for BenchHal {
         self.model.config_read32(offset)
     }
 
-    fn config_write32(&self, offset: u16, value: u32) {
-        self.model.config_write32(offset, value);
+    unsafe fn config_write32(&self, offset: u16, value: u32) {
+        // SAFETY: the caller's promise.
+        unsafe { self.model.config_write32(offset, value) };
     }
 
     fn bar(&self, n: u8) -> Result<Bar, HalError> {
         if n == 0 { Ok(self.bar) } else { Err(HalError::NoSuchBar(n)) }
     }
 
-    fn set_bus_master(&self, on: bool) -> Result<(), HalError> {
-        self.model.set_bus_master(on)
+    unsafe fn set_bus_master(&self, on: bool) -> Result<(), HalError> {
+        // SAFETY: the caller's promise.
+        unsafe { self.model.set_bus_master(on) }
     }
 
     fn reset(&self) -> Result<(), HalError> {

@@ -57,7 +57,7 @@ fn try_hal(machine: &'static Machine) -> Result<(), Told> {
     // The edu device drives 28 address bits.
     let function = Function::new(kernel, info, 1 << 28).ok_or("no memory, or no ECAM").during("taking the function")?;
     let hal = Hal(FUNCTION.call_once(|| function));
-    hal.set_bus_master(false).during("silencing the function")?;
+    hal.silence().during("silencing the function")?;
 
     let broken = check::check(&hal, info);
     println!("{broken} broken");

@@ -174,7 +174,8 @@ impl Driver {
         let registers = unsafe { function.bar(0).unwrap().register(0) }.unwrap();
         let from = function.dma_alloc(COPY, 64).unwrap();
         let to = function.dma_alloc(COPY, 64).unwrap();
-        function.set_bus_master(true).unwrap();
+        // SAFETY: nobody told it of memory yet.
+        unsafe { function.set_bus_master(true) }.unwrap();
         Self { function, registers, from, to }
     }
 
@@ -213,7 +214,7 @@ impl Driver {
     }
 
     pub fn close(self) {
-        self.function.set_bus_master(false).unwrap();
+        self.function.silence().unwrap();
         // SAFETY: without bus mastering the device does not reach them any more.
         unsafe {
             self.function.dma_free(self.from);

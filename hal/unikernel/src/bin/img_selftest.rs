@@ -222,7 +222,8 @@ fn deeper(n: u64) -> u64 {
 fn silence(machine: &'static Machine) -> u8 {
     let Some(info) = machine.functions().find(|f| is_conforming(f)) else { return 1 };
     let (Ok(function), at) = (machine.open(info.address), info.address) else { return 1 };
-    if function.set_bus_master(true).is_err() {
+    // SAFETY: nobody told the function of memory.
+    if unsafe { function.set_bus_master(true) }.is_err() {
         return 1;
     }
     println!("{at}: command {:#06x}", function.config_read32(4) & 0xffff);
