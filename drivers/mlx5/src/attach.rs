@@ -1,10 +1,9 @@
-//! What a QP receives from beside its peers: multicast groups and flow rules. Each is a node in state memory, so that
-//! a QP has any number of them and a QP without any pays nothing.
+//! What a QP receives from beside its peers: multicast groups and flow rules, any number of them.
 
 use crate::{
     cmd::PageList,
-    error::platform,
     hca::Hca,
+    list::List,
     policy::{Lock, Policy},
     qp::QpObject,
 };
@@ -14,79 +13,16 @@ use bareverbs_mlx5_prm::{
     cmd::{Opcode, Status},
     commands::{attach_to_mcg, detach_from_mcg},
 };
-use core::{alloc::Layout, ptr::NonNull};
 
 /// One thing that a QP is attached to.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum To {
+pub(crate) enum To {
     Group(Gid),
     Flow(FlowSpec),
 }
 
-struct Node {
-    to: To,
-    next: Option<NonNull<Node>>,
-}
-
 /// All that a QP is attached to.
-#[derive(Default)]
-pub(crate) struct Attachments(Option<NonNull<Node>>);
-
-// SAFETY: the nodes are owned by the list alone.
-unsafe impl Send for Attachments {}
-
-impl Attachments {
-    /// How many.
-    pub(crate) fn count(&self) -> u32 {
-        let (mut at, mut n) = (self.0, 0);
-        while let Some(node) = at {
-            // SAFETY: nodes of the list are alive.
-            at = unsafe { node.as_ref() }.next;
-            n += 1;
-        }
-        n
-    }
-
-    fn holds(&self, to: To) -> bool {
-        let mut at = self.0;
-        while let Some(node) = at {
-            // SAFETY: nodes of the list are alive.
-            let node = unsafe { node.as_ref() };
-            if node.to == to {
-                return true;
-            }
-            at = node.next;
-        }
-        false
-    }
-
-    fn push<H: PciFunction>(&mut self, hal: &H, to: To) -> Result<(), Error> {
-        let memory = hal.state_alloc(Layout::new::<Node>()).map_err(platform)?.cast::<Node>();
-        // SAFETY: memory of this layout, unused by anybody else.
-        unsafe { memory.write(Node { to, next: self.0 }) };
-        self.0 = Some(memory);
-        Ok(())
-    }
-
-    fn remove<H: PciFunction>(&mut self, hal: &H, to: To) {
-        let mut place = &mut self.0;
-        while let Some(mut node) = *place {
-            // SAFETY: nodes of the list are alive, and reached through an exclusive borrow.
-            let found = unsafe { node.as_mut() };
-            if found.to == to {
-                *place = found.next;
-                // SAFETY: not linked any more; allocated in `push` with this layout.
-                return unsafe { hal.state_free(node.cast(), Layout::new::<Node>()) };
-            }
-            place = &mut found.next;
-        }
-    }
-
-    fn first(&self) -> Option<To> {
-        // SAFETY: nodes of the list are alive.
-        self.0.map(|node| unsafe { node.as_ref() }.to)
-    }
-}
+pub(crate) type Attachments = List<To>;
 
 impl<H: PciFunction, P: Policy> QpObject<H, P> {
     /// Joins a multicast group. PRM: ATTACH_TO_MCG.
@@ -132,10 +68,11 @@ impl<H: PciFunction, P: Policy> QpObject<H, P> {
     pub(crate) fn detach_all(&self) {
         // SAFETY: the QP's last handle is at work.
         let list = unsafe { self.attachments.get() };
-        while let Some(to) = list.first() {
+        loop {
+            let Some(&to) = list.iter().next() else { return };
             if let Err(e) = self.detach(to) {
                 log::debug!("a QP could not be detached: {e}");
-                list.remove(&self.device.hca().hal, to);
+                list.take(&self.device.hca().hal, |at| *at == to);
             }
         }
     }
@@ -144,16 +81,16 @@ impl<H: PciFunction, P: Policy> QpObject<H, P> {
         let hca = self.device.hca();
         // SAFETY: the QP's one handle is borrowed exclusively (`attach_multicast` and `attach_flow` of the trait).
         let list = unsafe { self.attachments.get() };
-        if list.holds(to) {
+        if list.iter().any(|at| *at == to) {
             return Ok(());
         }
-        list.push(&hca.hal, to)?;
+        list.push(&hca.hal, to).map_err(|(_, e)| e)?;
         let result = match to {
             To::Group(gid) => join(hca, self.qpn(), gid),
             To::Flow(flow) => hca.control.with(|control| control.add_flow(&hca.hal, &hca.caps, &flow, self.tirn())),
         };
         if result.is_err() {
-            list.remove(&hca.hal, to);
+            list.take(&hca.hal, |at| *at == to);
         }
         result
     }
@@ -162,14 +99,14 @@ impl<H: PciFunction, P: Policy> QpObject<H, P> {
         let hca = self.device.hca();
         // SAFETY: the QP's one handle is borrowed exclusively, or its last one is at work (`detach_all`).
         let list = unsafe { self.attachments.get() };
-        if !list.holds(to) {
+        if !list.iter().any(|at| *at == to) {
             return Err(Error::NotAttached);
         }
         match to {
             To::Group(gid) => leave(hca, self.qpn(), gid)?,
             To::Flow(flow) => hca.control.with(|control| control.remove_flow(&hca.hal, &flow, self.tirn()))?,
         }
-        list.remove(&hca.hal, to);
+        list.take(&hca.hal, |at| *at == to);
         Ok(())
     }
 }

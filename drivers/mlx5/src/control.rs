@@ -6,6 +6,7 @@ use crate::{
     error::platform,
     hca::Resource,
     health::Health,
+    list::List,
     mw::Bound,
     pages::Ledger,
     registers::{Block, InitSegment},
@@ -22,16 +23,10 @@ use bareverbs_mlx5_prm::{
     commands::{manage_pages, manage_pages_op_mod, qp_2err},
     eqe::{event, page_request},
 };
-use core::{alloc::Layout, mem::ManuallyDrop, ptr::NonNull, time::Duration};
+use core::{mem::ManuallyDrop, ptr::NonNull, time::Duration};
 
 /// Event queues: one for all events but completions, one for each completion vector.
 pub(crate) const MAX_EQS: usize = 33;
-
-/// Memory that the device would not let go of, kept until the function was stopped.
-struct Orphan {
-    resource: Resource,
-    next: Option<NonNull<Orphan>>,
-}
 
 /// The state of the control path.
 pub(crate) struct Control {
@@ -47,7 +42,8 @@ pub(crate) struct Control {
     health: Health,
     /// Given back by [`free_watches`](Self::free_watches).
     pub(crate) watches: ManuallyDrop<Watches>,
-    orphans: Option<NonNull<Orphan>>,
+    /// Memory that the device would not let go of, kept until the function was stopped.
+    orphans: List<Resource>,
     /// What XRC QPs name and never use; made for the first of them.
     pub(crate) unused: Option<Unused>,
     /// All windows, each leading to the next.
@@ -76,7 +72,7 @@ pub(crate) struct Control {
     pub(crate) variant: u8,
 }
 
-// SAFETY: the orphans are owned by the list alone, windows leave theirs before they go; everything else is `Send` by itself.
+// SAFETY: windows leave their list before they go; everything else is `Send` by itself.
 unsafe impl Send for Control {}
 
 impl Control {
@@ -98,7 +94,7 @@ impl Control {
             steering: Steering::default(),
             health: Health::new(hal, &registers, health_period),
             watches: ManuallyDrop::new(watches),
-            orphans: None,
+            orphans: List::default(),
             unused: None,
             enabled: false,
             initialized: false,
@@ -411,15 +407,9 @@ impl Control {
             // SAFETY: the device has forgotten it, or cannot reach memory any more.
             return unsafe { resource.free(hal) };
         }
-        match hal.state_alloc(Layout::new::<Orphan>()) {
-            Ok(memory) => {
-                let memory = memory.cast::<Orphan>();
-                // SAFETY: memory of this layout, unused by anybody else.
-                unsafe { memory.write(Orphan { resource, next: self.orphans }) };
-                self.orphans = Some(memory);
-            }
+        if let Err((_, e)) = self.orphans.push(hal, resource) {
             // Lost for good; the device may write to it, so nobody else may have it.
-            Err(e) => log::debug!("memory is lost: {e}"),
+            log::debug!("memory is lost: {e}");
         }
     }
 
@@ -434,7 +424,7 @@ impl Control {
     /// Keeps the function from touching memory, whatever state it is in.
     pub(crate) fn stop<H: PciFunction>(&mut self, hal: &H) {
         if !self.stopped {
-            let silent = hal.set_bus_master(false);
+            let silent = hal.silence();
             let reset = hal.reset();
             log::debug!("stopped the function: bus master off {silent:?}, reset {reset:?}");
             self.stopped = silent.is_ok() || reset.is_ok();
@@ -447,7 +437,7 @@ impl Control {
         let closed = core::mem::replace(&mut self.closed, true);
         match if closed { Ok(()) } else { self.tear_down(hal) } {
             Ok(()) if self.stopped => {}
-            Ok(()) => self.stopped = hal.set_bus_master(false).is_ok(),
+            Ok(()) => self.stopped = hal.silence().is_ok(),
             Err(e) => log::debug!("teardown: {e}"),
         }
         self.stop(hal);
@@ -540,11 +530,8 @@ impl Control {
             if let Some(unused) = self.unused.take() {
                 unused.free(hal);
             }
-            while let Some(orphan) = self.orphans {
-                let Orphan { resource, next } = orphan.read();
-                hal.state_free(orphan.cast(), Layout::new::<Orphan>());
+            while let Some(resource) = self.orphans.take(hal, |_| true) {
                 resource.free(hal);
-                self.orphans = next;
             }
         }
     }

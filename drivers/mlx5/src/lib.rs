@@ -25,6 +25,7 @@ mod error;
 mod gid;
 mod hca;
 mod health;
+mod list;
 mod mailbox;
 mod mr;
 mod mw;

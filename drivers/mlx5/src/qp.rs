@@ -410,7 +410,7 @@ impl<H: PciFunction, P: Policy> QpObject<H, P> {
     /// Takes the QP from the device, once, and its completions out of the CQs. PRM: DESTROY_QP.
     fn destroy(&self) -> Result<(), Error> {
         // SAFETY: the QP's one handle, or its last one, is at work.
-        let holders = unsafe { self.attachments.get() }.count();
+        let holders = unsafe { self.attachments.get() }.iter().count() as u32;
         if holders > 0 {
             return Err(Error::Busy { holders });
         }

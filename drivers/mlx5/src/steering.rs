@@ -3,7 +3,7 @@
 //!
 //! Everything is made when it is first needed and goes when the device is closed.
 
-use crate::{cmd::PageList, control::Control, error::platform, hca::Caps};
+use crate::{cmd::PageList, control::Control, hca::Caps, list::List};
 use bareverbs::{Error, FlowSpec, Mac};
 use bareverbs_hal::PciFunction;
 use bareverbs_mlx5_prm::{
@@ -16,7 +16,6 @@ use bareverbs_mlx5_prm::{
         action, dest_format, destination_type, flow_context, flow_table_context, fte_match_set_lyr_2_4 as outer,
     },
 };
-use core::{alloc::Layout, ptr::NonNull};
 
 /// Log of the rules of a combination.
 const LOG_RULES: u32 = 5;
@@ -28,14 +27,13 @@ const MAX_QPS: usize = 16;
 const MODIFY: u32 = 1;
 const DESTINATIONS: u32 = 1 << 2;
 
-/// A rule, in state memory.
+/// A rule.
 struct Rule {
     spec: FlowSpec,
     /// Its entry of the table.
     index: u32,
     /// TIRs of the QPs that have it.
     tirs: heapless::Vec<u32, MAX_QPS>,
-    next: Option<NonNull<Rule>>,
 }
 
 /// What the device has for raw packet QPs.
@@ -44,11 +42,8 @@ pub(crate) struct Steering {
     transport_domain: Option<u32>,
     table: Option<u32>,
     groups: [Option<u32>; SHAPES],
-    rules: Option<NonNull<Rule>>,
+    rules: List<Rule>,
 }
-
-// SAFETY: the rules are owned by the list alone.
-unsafe impl Send for Steering {}
 
 /// Which combination of fields a rule looks at; more specific ones come first.
 fn shape(spec: &FlowSpec) -> usize {
@@ -72,63 +67,29 @@ fn headers(spec: &FlowSpec, mask: bool, out: &mut [u8]) {
 }
 
 impl Steering {
-    /// The rule of a specification.
     /// Frees the rules that the device would not delete.
     pub(crate) fn free<H: PciFunction>(&mut self, hal: &H) {
-        // SAFETY: rules of the list are alive.
-        while let Some(spec) = self.rules.map(|rule| unsafe { rule.as_ref() }.spec) {
-            self.remove(hal, &spec);
-        }
+        while self.rules.take(hal, |_| true).is_some() {}
     }
 
+    /// The rule of a specification.
     fn find(&mut self, spec: &FlowSpec) -> Option<&mut Rule> {
-        let mut at = self.rules;
-        while let Some(mut rule) = at {
-            // SAFETY: rules of the list are alive, and reached through an exclusive borrow.
-            let rule = unsafe { rule.as_mut() };
-            if rule.spec == *spec {
-                return Some(rule);
-            }
-            at = rule.next;
-        }
-        None
+        self.rules.find(|rule| rule.spec == *spec)
     }
 
     /// An entry of a combination that no rule has.
     fn free_index(&self, shape: usize) -> Option<u32> {
-        let mut used = 0u32;
-        let mut at = self.rules;
-        while let Some(rule) = at {
-            // SAFETY: rules of the list are alive.
-            let rule = unsafe { rule.as_ref() };
-            if rule.index >> LOG_RULES == shape as u32 {
-                used |= 1 << (rule.index & ((1 << LOG_RULES) - 1));
-            }
-            at = rule.next;
-        }
+        let indices = self.rules.iter().map(|rule| rule.index).filter(|index| index >> LOG_RULES == shape as u32);
+        let used = indices.fold(0u32, |used, index| used | 1 << (index & ((1 << LOG_RULES) - 1)));
         (used != u32::MAX).then(|| (shape as u32) << LOG_RULES | used.trailing_ones())
     }
 
     fn push<H: PciFunction>(&mut self, hal: &H, spec: FlowSpec, index: u32) -> Result<(), Error> {
-        let memory = hal.state_alloc(Layout::new::<Rule>()).map_err(platform)?.cast::<Rule>();
-        // SAFETY: memory of this layout, unused by anybody else.
-        unsafe { memory.write(Rule { spec, index, tirs: heapless::Vec::new(), next: self.rules }) };
-        self.rules = Some(memory);
-        Ok(())
+        self.rules.push(hal, Rule { spec, index, tirs: heapless::Vec::new() }).map_err(|(_, e)| e)
     }
 
     fn remove<H: PciFunction>(&mut self, hal: &H, spec: &FlowSpec) {
-        let mut place = &mut self.rules;
-        while let Some(mut node) = *place {
-            // SAFETY: rules of the list are alive, and reached through an exclusive borrow.
-            let found = unsafe { node.as_mut() };
-            if found.spec == *spec {
-                *place = found.next;
-                // SAFETY: not linked any more; allocated in `push` with this layout.
-                return unsafe { hal.state_free(node.cast(), Layout::new::<Rule>()) };
-            }
-            place = &mut found.next;
-        }
+        self.rules.take(hal, |rule| rule.spec == *spec);
     }
 }
 
