@@ -82,6 +82,8 @@ fn flags(target: &str, script: &Path) -> Vec<String> {
         "-Clink-arg=-static",
         "-Clink-arg=--build-id=none",
         "-Clink-arg=-zmax-page-size=4096",
+        // Runs of instructions that stand in several places become functions.
+        "-Cllvm-args=-enable-machine-outliner=always",
     ]
     .map(String::from)
     .into();
