@@ -14,12 +14,20 @@ use std::fs;
 use std::path::Path;
 
 /// Commands without an effect that could be missed: why, and the source that shows it.
-const EFFECT_FREE: &[(&str, &str)] = &[(
-    "DESTROY_UMEM",
-    "only rdma-core's provider over VFIO issues it: it takes the memory back whatever the device did, never names the \
-     number again, and does not look at what the teardown at the end answers (providers/mlx5/mlx5_vfio.c, \
-     vfio_devx_umem_dereg and mlx5_vfio_free_context)",
-)];
+const EFFECT_FREE: &[(&str, &str)] = &[
+    (
+        "DESTROY_UMEM",
+        "only rdma-core's provider over VFIO issues it: it takes the memory back whatever the device did, never names \
+         the number again, and does not look at what the teardown at the end answers (providers/mlx5/mlx5_vfio.c, \
+         vfio_devx_umem_dereg and mlx5_vfio_free_context)",
+    ),
+    (
+        "DEALLOC_UAR",
+        "Linux unmaps the page itself and never names its number again (core/uar.c, up_rel_func; mlx5_ib main.c, \
+         deallocate_uars), and no source says that TEARDOWN_HCA minds what is left; only who allocates as many as the \
+         BAR has pages would miss them. The model tells of UARs that are left at the teardown",
+    ),
+];
 
 /// The jobs that Linux's commands come from, short ones first: a command is tried in those that issue it, until one
 /// notices.
