@@ -7,19 +7,9 @@ use std::time::Duration;
 use bareverbs_harness::model::{Bus, DeviceModel, Reset, Step};
 use bareverbs_mlx5_prm::cmd::Opcode;
 use bareverbs_model_mlx5::HcaConfig;
-use common::{BASE, Rig, SIZE, command, create_cq};
-
-/// Steele and Vigna's SplitMix64.
-struct Dice(u64);
+use common::{BASE, Dice, Rig, SIZE, command, create_cq};
 
 impl Dice {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ z >> 31
-    }
-
     fn below(&mut self, n: u64) -> u64 {
         self.next() % n
     }

@@ -3,21 +3,11 @@
 mod common;
 
 use common::{
-    bytes, command,
+    Dice, bytes, command,
     ethernet::{Host, header, tcp},
 };
 
-/// Steele and Vigna's SplitMix64.
-struct Dice(u64);
-
 impl Dice {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ z >> 31
-    }
-
     fn below(&mut self, n: usize) -> usize {
         (self.next() % n as u64) as usize
     }

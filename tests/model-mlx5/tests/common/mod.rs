@@ -334,3 +334,15 @@ pub fn create_cq(uar: u32, eqn: u32, log: u32, memory: u64, dbr: u64) -> Vec<u8>
     input.extend(memory.to_be_bytes());
     input
 }
+
+/// Steele and Vigna's SplitMix64.
+pub struct Dice(pub u64);
+
+impl Dice {
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ z >> 31
+    }
+}
