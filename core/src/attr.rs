@@ -122,6 +122,8 @@ pub struct DeviceAttr {
     pub max_srq_wr: u32,
     /// Elements a request of an SRQ.
     pub max_srq_sge: u32,
+    /// Whether SRQs can be resized (IBV_DEVICE_SRQ_RESIZE).
+    pub srq_resize: bool,
     /// Multicast groups; 0 if there are none.
     pub max_mcast_grp: u32,
     /// QPs of a multicast group.

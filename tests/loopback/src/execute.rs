@@ -215,7 +215,7 @@ impl QpState {
         let write = completion.opcode == WcOpcode::RecvWriteImm;
         let problem = if bytes.len() as u64 > room {
             Some((WcStatus::LocalLength, WcStatus::RemoteInvalidRequest))
-        } else if !write && self.node.scatter(*self.pd, &receive.sges, bytes).is_none() {
+        } else if !write && self.node.scatter(self.receive_pd(), &receive.sges, bytes).is_none() {
             Some((WcStatus::LocalProtection, WcStatus::RemoteOperation))
         } else {
             None

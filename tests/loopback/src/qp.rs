@@ -101,6 +101,11 @@ impl QpState {
         }
     }
 
+    /// The domain of what it receives into.
+    pub(crate) fn receive_pd(&self) -> u32 {
+        self.srq.as_ref().map_or(*self.pd, |srq| *srq.pd)
+    }
+
     /// Ends a send request; a failure moves the QP to ERR.
     pub(crate) fn complete_send(&self, wr: &PostedSend, status: WcStatus, opcode: WcOpcode, byte_len: u32) {
         if status == WcStatus::Success && !self.signal_all && !wr.flags.contains(SendFlags::SIGNALED) {

@@ -13,7 +13,8 @@ pub struct Srq(pub(crate) Rc<SrqState>);
 pub(crate) struct SrqState {
     pub(crate) node: Rc<Node>,
     number: u32,
-    _pd: Rc<u32>,
+    /// The domain of its requests' buffers.
+    pub(crate) pd: Rc<u32>,
     inner: RefCell<Inner>,
 }
 
@@ -53,7 +54,7 @@ impl Srq {
         let number = node.number();
         let attr = SrqAttr { limit: 0, ..*init };
         let inner = RefCell::new(Inner { attr, used: 0, staged: VecDeque::new(), ready: VecDeque::new() });
-        Self(Rc::new(SrqState { node, number, _pd: pd.id.clone(), inner }))
+        Self(Rc::new(SrqState { node, number, pd: pd.id.clone(), inner }))
     }
 }
 

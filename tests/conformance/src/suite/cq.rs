@@ -101,6 +101,12 @@ pub(super) fn cases<D: Device>() -> Vec<Case<D>> {
             resize_within,
         ),
         may(
+            "cq_holds_all_its_entries_after_a_resize",
+            "ibv_resize_cq",
+            "the size that a CQ tells after a resize, up or down, is what it holds unpolled, no CQ error comes",
+            holds_all_resized,
+        ),
+        may(
             "case_04_shrinking_below_the_unpolled",
             "report 4",
             "6 of 7 unpolled: 1 is refused, 64 succeeds, the 6 and 6 more come in order",
@@ -352,6 +358,28 @@ fn resize_within<D: Device>(lab: &mut Lab<D>) -> Outcome {
     }
     ensure_eq!(ids(&lab.poll(&mut a.send_cq, 3)?), [0, 1, 2], "the entries");
     lab.nothing(&mut a.send_cq)
+}
+
+fn holds_all_resized<D: Device>(lab: &mut Lab<D>) -> Outcome {
+    let mut cq = lab.cq(0, 12)?;
+    cq.resize(20)?;
+    let (larger, smaller) = (cq.capacity(), {
+        cq.resize(5)?;
+        cq.capacity()
+    });
+    let [mut a, b] = lab.pair(&Setup::of(QpType::Rc).depth(larger.max(16)).cq(12))?;
+    for (wanted, n) in [(20, larger), (5, smaller), (20, larger)] {
+        a.send_cq.resize(wanted)?;
+        ensure_eq!(a.send_cq.capacity(), n, "the same size asked for again");
+        for id in 0..u64::from(n) {
+            a.signaled(id, b.write_here(0), 0..8)?;
+        }
+        lab.settle();
+        let done = lab.poll(&mut a.send_cq, n as usize)?;
+        ensure_eq!(ids(&done), (0..u64::from(n)).collect::<Vec<_>>(), "the ids");
+        lab.no_event(0)?;
+    }
+    Ok(())
 }
 
 fn case_04<D: Device>(lab: &mut Lab<D>) -> Outcome {

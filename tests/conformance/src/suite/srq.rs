@@ -93,7 +93,12 @@ pub(super) fn cases<D: Device>() -> Vec<Case<D>> {
             "a limit beyond the SRQ's size is refused, and the one before it stays",
             limit_range,
         ),
-        may("srq_resize", "ibv_modify_srq", "an SRQ grows, or says that it cannot", resize),
+        may(
+            "srq_resize",
+            "ibv_modify_srq",
+            "an SRQ grows, or says that it cannot, as the device's attributes do",
+            resize,
+        ),
         must(
             "case_20_srq_destroyed_while_in_use",
             "report 20; ibv_destroy_srq",
@@ -423,7 +428,10 @@ fn limit_range<D: Device>(lab: &mut Lab<D>) -> Outcome {
 fn resize<D: Device>(lab: &mut Lab<D>) -> Outcome {
     let mut bench = Bench::new(lab, 1, 7)?;
     bench.post(0)??;
-    bench.srq.resize(60)?;
+    let result = bench.srq.resize(60);
+    let told = lab.devices[1].attributes().srq_resize;
+    ensure_eq!(!matches!(result, Err(Error::Unsupported(_))), told, "whether it can, by trying and by the attribute");
+    result?;
     ensure!(bench.srq.query()?.max_wr >= 60, "60 asked for, {} there", bench.srq.query()?.max_wr);
     for id in 1..60 {
         bench.post(id)??;

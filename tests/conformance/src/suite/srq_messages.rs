@@ -8,8 +8,8 @@ use super::{
 };
 use alloc::{vec, vec::Vec};
 use bareverbs::{
-    CompletionQueue, Device, MemoryRegion, QpState, QpType, QueuePair, RecvWr, SendOp, SendWr, SharedReceiveQueue,
-    WcOpcode, WcStatus,
+    CompletionQueue, Destroy, Device, MemoryRegion, QpInit, QpState, QpType, QueuePair, RecvWr, SendOp, SendWr,
+    SharedReceiveQueue, WcOpcode, WcStatus,
 };
 
 pub(super) fn cases<D: Device>() -> Vec<Case<D>> {
@@ -50,6 +50,18 @@ pub(super) fn cases<D: Device>() -> Vec<Case<D>> {
             "ibv_post_srq_recv",
             "once a request's completion was polled its buffer serves the next request, lap after lap",
             reuse,
+        ),
+        must(
+            "srq_receives_into_its_own_domain",
+            "ibv_create_srq",
+            "buffers are of the SRQ's protection domain, whatever the QP's is; into another's a receive fails by name",
+            own_domain,
+        ),
+        must(
+            "srq_goes_with_its_requests",
+            "ibv_destroy_srq",
+            "an SRQ with requests posted and its limit armed goes without a completion or an event; another one goes on",
+            goes,
         ),
     ]
 }
@@ -201,5 +213,65 @@ fn reuse<D: Device>(lab: &mut Lab<D>) -> Outcome {
     }
     let mut none = [bareverbs::Completion::default()];
     ensure_eq!(s.cq.poll(&mut none), Ok(0), "a poll behind it");
+    Ok(())
+}
+
+fn own_domain<D: Device>(lab: &mut Lab<D>) -> Outcome {
+    let mut s = Shared::new(lab, 1)?;
+    // The SRQ's domain and the QP's are two; a buffer of each.
+    let theirs = lab.devices[1].alloc_pd()?;
+    let init = QpInit {
+        kind: QpType::Rc,
+        send_cq: &s.cq,
+        recv_cq: &s.cq,
+        srq: Some(&s.srq),
+        cap: CAP,
+        signal_all: false,
+        context: 0,
+    };
+    let mut receiver = lab.devices[1].create_qp(&theirs, &init)?;
+    let mut sender = lab.qp(0, QpType::Rc, [&s.send_cq, &s.send_cq], None, CAP)?;
+    lab.connect(&mut sender, &mut receiver)?;
+    s.pairs.push((receiver, sender));
+    let memory = lab.memory(64)?;
+    let access = lab.all_access();
+    let buffer = lab.devices[1].register(&theirs, memory, access)?;
+
+    s.from.write(0, b"its own.")?;
+    s.post(1, &[0..64])?;
+    ensure_eq!(s.send(lab, 1, SendOp::Send, 8)?, WcStatus::Success, "the send into the SRQ's domain");
+    let done = lab.one(&mut s.cq)?;
+    ensure_eq!((done.wr_id, done.status, done.byte_len), (1, WcStatus::Success, 8), "the receive");
+    ensure_eq!(s.bytes(0..8)?, b"its own.", "the data");
+
+    s.srq.post([RecvWr::new(2, &[buffer.sge(0..64)?])])?;
+    ensure_eq!(s.send(lab, 1, SendOp::Send, 8)?, WcStatus::RemoteOperation, "the send into the QP's domain");
+    let done = lab.one(&mut s.cq)?;
+    ensure_eq!((done.wr_id, done.status), (2, WcStatus::LocalProtection), "the receive");
+    let mut bytes = [1; 8];
+    buffer.read(0, &mut bytes)?;
+    ensure!(&bytes != b"its own.", "the data went where they must not");
+    // The SRQ's other QP goes on.
+    s.post(3, &[0..64])?;
+    ensure_eq!(s.send(lab, 0, SendOp::Send, 8)?, WcStatus::Success, "the send of the other QP");
+    ensure_eq!(lab.one(&mut s.cq)?.wr_id, 3, "the receive of the other QP");
+    Ok(())
+}
+
+fn goes<D: Device>(lab: &mut Lab<D>) -> Outcome {
+    let mut s = Shared::new(lab, 1)?;
+    s.post(1, &[0..64])?;
+    for round in 0..4 {
+        let mut srq = lab.srq(1, 7)?;
+        let attr = srq.query()?;
+        let sges = [s.to.sge(64..128)?];
+        srq.post((0..u64::from(attr.max_wr)).map(|id| RecvWr::new(id, &sges)))?;
+        srq.set_limit(round % 3)?;
+        srq.destroy()?;
+        lab.nothing(&mut s.cq)?;
+        lab.no_event(1)?;
+    }
+    ensure_eq!(s.send(lab, 0, SendOp::Send, 8)?, WcStatus::Success, "the send");
+    ensure_eq!(lab.one(&mut s.cq)?.wr_id, 1, "the receive of the SRQ that stayed");
     Ok(())
 }
