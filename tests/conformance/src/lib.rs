@@ -11,5 +11,6 @@ pub mod arena;
 pub mod connect;
 pub mod homes;
 pub mod pattern;
+pub mod sentences;
 pub mod suite;
 pub mod workload;
