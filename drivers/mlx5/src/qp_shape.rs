@@ -245,6 +245,19 @@ mod tests {
     }
 
     #[test]
+    fn each_type_has_its_operations() {
+        let connected = ops::SEND | ops::SEND_INVALIDATE | ops::WRITE | ops::READ;
+        for kind in [QpType::Rc, QpType::XrcIni] {
+            assert_eq!(operations(kind, false, false), connected, "a device without atomics");
+            assert_eq!(operations(kind, true, true), connected | ops::ATOMIC | ops::KEYS);
+        }
+        assert_eq!(operations(QpType::Uc, true, true), ops::SEND | ops::WRITE | ops::KEYS);
+        for kind in [QpType::Ud, QpType::RawPacket] {
+            assert_eq!(operations(kind, true, true), ops::SEND);
+        }
+    }
+
+    #[test]
     fn case_21_receive_sizes_are_ignored_with_an_srq() {
         let cap = QpCap { max_recv_wr: 32769, max_recv_sge: 99, ..wanted(1, 1, 0) };
         let shape = LIMITS.shape(QpType::Rc, &cap, true, false).unwrap();
