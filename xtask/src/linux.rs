@@ -25,6 +25,8 @@ const MODEL_LIMIT: Duration = Duration::from_secs(60);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Link {
     Ib,
+    /// InfiniBand without LIDs: a subnet manager has to bring the ports up
+    IbUnmanaged,
     Roce,
 }
 
@@ -453,7 +455,11 @@ impl Model {
         let log = folder.join("hca_model");
         let file = fs::File::create(&log)?;
         let mut command = Command::new(workspace.target.join("release/hca_model"));
-        command.args(if link == Link::Ib { &["--link", "ib", "--lid", "auto"][..] } else { &["--link", "roce"] });
+        command.args(match link {
+            Link::Ib => &["--link", "ib", "--lid", "auto"][..],
+            Link::IbUnmanaged => &["--link", "ib"],
+            Link::Roce => &["--link", "roce"],
+        });
         command.args(arguments);
         for socket in &sockets {
             command.arg("--socket").arg(socket);

@@ -82,6 +82,7 @@ const GROUPS: &[Group] = &[
     ("linux-boot", Qemu, linux::boot),
     ("linux-ib-6.1", Qemu, linux::ib_old_kernel),
     ("linux-ib", Qemu, linux::ib),
+    ("linux-opensm", Qemu, linux::opensm),
     ("linux-ib-two-guests", Qemu, linux::ib_two_guests),
     ("linux-ib-iommu", Qemu, linux::ib_iommu),
     ("linux-ib-data", Qemu, linux::ib_data),

@@ -38,6 +38,11 @@ pub fn ib(bench: &Bench) -> Result<Tally> {
     linux_cases::run(bench, "ib.sh", Options { hcas: 2, ..Options::default() })
 }
 
+/// A subnet manager that finds both cards over the cable, and brings their ports up.
+pub fn opensm(bench: &Bench) -> Result<Tally> {
+    linux_cases::run(bench, "opensm.sh", Options { link: Link::IbUnmanaged, hcas: 2, ..Options::default() })
+}
+
 /// The same model under the kernel of Debian 12.
 pub fn ib_old_kernel(bench: &Bench) -> Result<Tally> {
     linux_cases::run(bench, "ib_smoke.sh", Options { hcas: 2, suite: Suite::Bookworm, ..Options::default() })
