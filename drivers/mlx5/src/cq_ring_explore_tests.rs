@@ -53,6 +53,8 @@ type WorldState = (Vec<QueueState>, Vec<(u32, u32)>, [Vec<u32>; 4]);
 struct DeviceRing {
     memory: Vec<Line>,
     log: u32,
+    /// Log of the bytes of an entry: 6 or 7.
+    log_stride: u32,
 }
 
 /// A CQ between device and driver.
@@ -72,8 +74,8 @@ struct Queue {
 }
 
 impl DeviceRing {
-    fn new(log: u32) -> Self {
-        let ring = Self { memory: vec![Line([0x5a; 128]); 1 << log], log };
+    fn new(log: u32, log_stride: u32) -> Self {
+        let ring = Self { memory: vec![Line([0x5a; 128]); 1 << log], log, log_stride };
         ring.driver().invalidate();
         ring
     }
@@ -81,21 +83,23 @@ impl DeviceRing {
     /// As the driver reaches it.
     fn driver(&self) -> Ring {
         let first = NonNull::from(&self.memory[0]).cast();
-        // SAFETY: the memory has that many entries of 64 bytes, is aligned, and is kept as long as the ring is used.
-        unsafe { Ring::new(first, self.log, 6) }
+        // SAFETY: the memory has that many entries of either size, is aligned, and is kept as long as the ring is used.
+        unsafe { Ring::new(first, self.log, self.log_stride) }
     }
 
     fn write(&mut self, index: u32, mut cqe: Cqe) {
         cqe.0[63] |= (index >> self.log) as u8 & 1;
-        let at = ((index & ((1 << self.log) - 1)) as usize) << 6;
+        let end = ((index & ((1 << self.log) - 1)) as usize + 1) << self.log_stride;
+        let at = end - 64;
         self.memory[at / 128].0[at % 128..at % 128 + 64].copy_from_slice(&cqe.0);
     }
 }
 
 impl Queue {
-    fn new(log: u32, start: u32, users: &Users, cqn: u32) -> Self {
+    fn new(size: (u32, u32), start: u32, users: &Users, cqn: u32) -> Self {
+        let (log, log_stride) = size;
         let record = Box::new([AtomicU32::new(0), AtomicU32::new(0)]);
-        let device = DeviceRing::new(log);
+        let device = DeviceRing::new(log, log_stride);
         // SAFETY: record, memory and table are kept beside the ring.
         let mut ring = unsafe { CqRing::new(device.driver(), NonNull::from(&*record), users.lookup(), true, false) };
         ring.cqn = cqn;
@@ -194,7 +198,8 @@ struct World {
 }
 
 impl World {
-    fn new(logs: &[u32], start: u32, cq_of: [usize; 2]) -> Self {
+    /// CQs of these logs of entries and of an entry's bytes.
+    fn new(sizes: &[(u32, u32)], start: u32, cq_of: [usize; 2]) -> Self {
         let mut srq_slots: Vec<SrqSlot> = (0..1 << LOG_SLOTS).map(|_| SrqSlot::default()).collect();
         let mut send_slots: Vec<Vec<SendSlot>> =
             (0..2).map(|_| (0..1 << LOG_SLOTS).map(|_| SendSlot::default()).collect()).collect();
@@ -220,7 +225,7 @@ impl World {
             // SAFETY: the targets are kept beside the table.
             assert_eq!(unsafe { users.insert(0, 4, NonNull::from(target), [cqn; 2]) }, Some(n));
         }
-        let cqs = (0..).zip(logs).map(|(cqn, log)| Queue::new(*log, start, &users, cqn)).collect();
+        let cqs = (0..).zip(sizes).map(|(cqn, size)| Queue::new(*size, start, &users, cqn)).collect();
         let free = (0..1 << LOG_SLOTS).collect();
         let (returned, waiting, unpolled) = Default::default();
         let _tables = (send_slots, srq_slots, wr_ids);
@@ -404,7 +409,7 @@ impl World {
         assert_eq!(cq.ring.fit((1 << log) - 1), if unpolled >= 1 << log { refused } else { Ok(()) });
         let goes = unpolled < 1 << log && log != cq.device.log;
         if goes {
-            cq.resize = Some((DeviceRing::new(log), false));
+            cq.resize = Some((DeviceRing::new(log, cq.device.log_stride), false));
         }
         goes
     }
@@ -525,8 +530,11 @@ impl Machine for Shared {
 fn every_order_of_writing_polling_sweeping_and_resizing() {
     for start in STARTS {
         let (depth, states) = if start == 0 { (8, 29182) } else { (7, 11728) };
-        let explored = explore(14, depth, || Resized(World::new(&[2], start, [0, 0])));
-        explored.recorded(&format!("CQ of 4 from {start:#x}, resized to 2, 4 and 8"), states, 0);
+        // The larger entries where the numbers end, too.
+        let log_stride = if start == 0 || start == 0xfffe { 6 } else { 7 };
+        let explored = explore(14, depth, || Resized(World::new(&[(2, log_stride)], start, [0, 0])));
+        let name = format!("CQ of 4 entries of {} bytes from {start:#x}, resized to 2, 4 and 8", 1 << log_stride);
+        explored.recorded(&name, states, 0);
     }
 }
 
@@ -534,7 +542,7 @@ fn every_order_of_writing_polling_sweeping_and_resizing() {
 fn every_order_of_two_cqs_on_one_srq() {
     const DEPTH: usize = 8;
     for start in STARTS {
-        let explored = explore(16, DEPTH, || Shared(World::new(&[2, 1], start, [0, 1])));
+        let explored = explore(16, DEPTH, || Shared(World::new(&[(2, 6), (1, 7)], start, [0, 1])));
         explored.recorded(&format!("CQs of 4 and 2 on an SRQ of 4 slots, from {start:#x}"), 6218, 0);
     }
 }
