@@ -215,3 +215,27 @@ fn case_34_reset_begins_anew() {
     drop((ca, cb, from, to));
     pair.close();
 }
+
+/// The device's context of a QP on an SRQ names the SRQ and no receive queue, whatever sizes were asked for.
+#[test]
+fn case_21_the_context_shows_no_receive_queue() {
+    let pair = Pair::new(Link::InfiniBand, SEED);
+    let cq = pair.a.cq(7);
+    let init = SrqAttr { max_wr: 7, max_sge: 1, limit: 0 };
+    let srq = pair.a.device.create_srq(&pair.a.pd, &init).unwrap();
+    let max_recv_wr = pair.a.device.attributes().max_qp_wr + 1;
+    for kind in [QpType::Rc, QpType::Ud] {
+        let qp = pair.a.qp(kind, &cq, &cq, Some(&srq), QpCap { max_recv_wr, max_recv_sge: 99, ..CAP });
+        let own = pair.a.qp(kind, &cq, &cq, None, CAP);
+        let seen = |qp: &Qp5| {
+            pair.a.model.with(|hca| {
+                let ctx = &hca.qps[&qp.qpn().get()].ctx;
+                [qpc::RQ_TYPE, qpc::LOG_RQ_SIZE, qpc::LOG_RQ_STRIDE, qpc::SRQN_RMPN_XRQN].map(|field| field.get(ctx))
+            })
+        };
+        assert_eq!(seen(&qp), [qpc::rq_type::SRQ, 0, 0, srq.srqn().get()], "{kind:?}");
+        assert_eq!(seen(&own), [qpc::rq_type::REGULAR, 4, 1, 0], "{kind:?} with a queue of its own");
+    }
+    drop((srq, cq));
+    pair.close();
+}

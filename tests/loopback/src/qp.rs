@@ -351,7 +351,7 @@ impl QueuePair for Qp {
     fn modify(&mut self, new: &QpAttr) -> Result<(), Error> {
         check_transition(self.0.kind, self.0.state(), new)?;
         if new.mask.contains(QpAttrMask::STATE) && new.state == State::Sqd {
-            return Err(Error::Unsupported("SQD"));
+            return Err(Error::Unsupported("draining the send queue by modify"));
         }
         self.check_values(new)?;
         let mut attr = self.0.attr.borrow_mut();

@@ -83,7 +83,7 @@ impl SharedReceiveQueue for Srq {
     }
 
     fn resize(&mut self, _max_wr: u32) -> Result<(), Error> {
-        Err(Error::Unsupported("SRQ resize"))
+        Err(Error::Unsupported("resizing an SRQ"))
     }
 
     fn push(&mut self, wr: &RecvWr<'_>) -> Result<(), PostError> {

@@ -1,15 +1,15 @@
 //! Addresses.
 
 use super::{
-    Case, Outcome,
+    Case, Outcome, Stop,
     lab::{Lab, Setup},
     may, must,
 };
 use crate::connect::{self, PORT};
 use alloc::{vec, vec::Vec};
 use bareverbs::{
-    AhAttr, Argument, Device, Error, Gid, GidEntry, GidType, GlobalRoute, LinkLayer, PortNum, QpType, SendOp,
-    UdDestination, WcFlags,
+    AhAttr, Argument, Device, Error, Gid, GidEntry, GidType, GlobalRoute, LinkLayer, Mac, PortNum, QpType, QueuePair,
+    SendOp, UdDestination, WcFlags,
 };
 
 pub(super) fn cases<D: Device>() -> Vec<Case<D>> {
@@ -171,5 +171,38 @@ fn case_72<D: Device>(lab: &mut Lab<D>) -> Outcome {
     b.recv(1, 0..64)?;
     a.signaled(2, SendOp::Send, 0..8)?;
     ensure_eq!(lab.one(&mut b.recv_cq)?.wr_id, 1, "the receive");
-    Ok(())
+    if lab.devices[0].query_port(PORT)?.link_layer == LinkLayer::Ethernet { named_index(lab) } else { Ok(()) }
+}
+
+/// An index that is named wins over the one that would be chosen, and reads back.
+fn named_index<D: Device>(lab: &mut Lab<D>) -> Outcome {
+    let device = lab.devices[0].clone();
+    let (chosen, entry) = connect::gid(&device)?;
+    let len = device.query_port(PORT)?.gid_tbl_len.min(256);
+    let is_free = |index: &u8| device.query_gid(PORT, *index).is_ok_and(|entry| entry.gid.is_zero());
+    let free = (0..len).map(|index| index as u8).filter(|index| *index > chosen).find(is_free);
+    let Some(named) = free else { return Err(Stop::failed(format_args!("no GID is free behind {chosen}"), line!())) };
+    // Of the same kind, so that it is no better, and behind it. An IPv4 header fills the second half of the room for a GRH.
+    let (gid, source) = match entry.gid.ipv4() {
+        Some(_) => (Gid::from_ipv4([10, 0, 77, 1]), 32..36),
+        None => (Gid::link_local(Mac([2, 0, 0, 0, 77, 1])), 8..24),
+    };
+    device.set_gid(PORT, named, &GidEntry { gid, ..entry })?;
+    ensure_eq!(connect::gid(&device)?.0, chosen, "the index chosen");
+    let path = connect::path(&lab.devices[0], &lab.devices[1])?;
+    let grh = path.grh.map(|grh| GlobalRoute { sgid_index: named, ..grh });
+    let path = AhAttr { grh, ..path };
+    let [mut a, mut b] = lab.pair(&Setup::of(QpType::Ud))?;
+    a.to = a.to.map(|to| Ok::<_, Error>(UdDestination { ah: device.address_handle(&path)?, ..to })).transpose()?;
+    b.recv(1, 0..64)?;
+    a.signaled(2, SendOp::Send, 0..8)?;
+    lab.one(&mut b.recv_cq)?;
+    ensure_eq!(b.bytes(source.clone())?, gid.0[16 - source.len()..], "the source address");
+    let c = connect::Connection::default();
+    let mut end = lab.end(0, &Setup::of(QpType::Rc))?;
+    connect::to_init(&mut end.qp, c.access)?;
+    connect::to_rtr(&mut end.qp, &b.qp, path, &c, 0)?;
+    ensure_eq!(end.qp.query()?.av.grh.map(|grh| grh.sgid_index), Some(named), "the index of a connection");
+    drop((a, end));
+    Ok(device.set_gid(PORT, named, &GidEntry::default())?)
 }

@@ -200,7 +200,8 @@ fn uc_table<D: Device>(lab: &mut Lab<D>) -> Outcome {
         }
         for bit in of_rc {
             let more = QpAttr { mask: attr.mask | bit, ..attr };
-            ensure!(qp.modify(&more).is_err(), "{from} to {to} with {bit:?}, which is RC's, was taken");
+            let error = Error::ForbiddenAttribute { forbidden: bit, from, to };
+            ensure_eq!(qp.modify(&more), Err(error), "{from} to {to} with {bit:?}, which is RC's");
         }
         ensure_eq!(qp.state(), from, "the state");
         qp.modify(&attr)?;

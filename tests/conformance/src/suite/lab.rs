@@ -4,8 +4,8 @@ use super::{Home, Outcome, Stop};
 use crate::connect::{self, Connection};
 use alloc::{format, vec, vec::Vec};
 use bareverbs::{
-    Access, Completion, CompletionQueue, CqInit, Destination, Device, Event, MemoryRegion, QpCap, QpInit, QpType,
-    QueuePair, RawMemory, RecvWr, SendFlags, SendOp, SendWr, SrqAttr, UdDestination,
+    Access, Completion, CompletionQueue, CqInit, Destination, Device, Error, Event, MemoryRegion, QpCap, QpInit,
+    QpType, QueuePair, RawMemory, RecvWr, SendFlags, SendOp, SendWr, SrqAttr, UdDestination,
 };
 use core::{ops::Range, time::Duration};
 
@@ -306,6 +306,18 @@ impl<D: Device> Lab<D> {
         let event = self.next_event(i)?;
         ensure!(event.is_none(), "no event should come, but {event:?} did");
         Ok(())
+    }
+}
+
+/// What a verb says that a device may leave out, which it must do by exactly this name: whether it did.
+pub fn left_out<T>(result: Result<T, Error>, name: &'static str) -> Outcome<bool> {
+    match result {
+        Err(Error::Unsupported(said)) => {
+            ensure_eq!(said, name, "the name of what is left out");
+            Ok(true)
+        }
+        Err(other) => Err(other.into()),
+        Ok(_) => Ok(false),
     }
 }
 

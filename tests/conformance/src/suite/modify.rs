@@ -1,8 +1,8 @@
 //! States and attributes of queue pairs.
 
 use super::{
-    Case, Outcome,
-    lab::{CAP, Lab, Setup, ids},
+    Case, Outcome, Stop,
+    lab::{CAP, End, Lab, Setup, ids, left_out},
     may, must,
 };
 use crate::connect::{self, Connection, PORT, QKEY};
@@ -37,6 +37,12 @@ pub(super) fn cases<D: Device>() -> Vec<Case<D>> {
             "report 33; IBA 10.3.1.7",
             "in ERR every request completes once, in order, the one that failed with its cause",
             flush_order,
+        ),
+        must(
+            "case_33_flush_of_every_type",
+            "report 33; IBA 10.3.1.7",
+            "the same of datagrams and unreliable connections: what was posted before ERR, and what after it",
+            flush_types,
         ),
         must(
             "case_34_reset_and_use_again",
@@ -87,7 +93,7 @@ pub(super) fn cases<D: Device>() -> Vec<Case<D>> {
         must(
             "query_tells_what_was_set",
             "ibv_query_qp",
-            "each attribute reads as it was set, in every state, for RC and UD",
+            "each attribute reads as it was set, in every state, for RC, UC and UD",
             query,
         ),
         must("rtr_receives_before_rts", "IBA 10.3.1.3", "a QP in RTR receives", rtr_receives),
@@ -123,16 +129,27 @@ fn steps<D: Device>(lab: &Lab<D>, kind: QpType, dest: Qpn) -> Outcome<[(QpState,
     let c = Connection::default();
     let init = QpAttr::to(QpState::Init).port(PORT).pkey_index(0);
     let (rtr, rts) = (QpAttr::to(QpState::Rtr), QpAttr::to(QpState::Rts).sq_psn(c.psn[0]));
-    Ok(match kind {
-        QpType::Ud => [(QpState::Reset, init.qkey(QKEY)), (QpState::Init, rtr), (QpState::Rtr, rts)],
-        _ => {
-            let av = connect::path(&lab.devices[0], &lab.devices[1])?;
-            let rtr = rtr.av(av).path_mtu(c.mtu).dest_qpn(dest).rq_psn(c.psn[1]);
-            let rtr = rtr.max_dest_rd_atomic(c.rd_atomic).min_rnr_timer(c.min_rnr_timer);
-            let rts = rts.timeout(c.timeout).retry_cnt(c.retry_cnt).rnr_retry(c.rnr_retry).max_rd_atomic(c.rd_atomic);
-            [(QpState::Reset, init.access(c.access)), (QpState::Init, rtr), (QpState::Rtr, rts)]
-        }
-    })
+    let path = || connect::path(&lab.devices[0], &lab.devices[1]);
+    let to_peer = |av| rtr.av(av).path_mtu(c.mtu).dest_qpn(dest).rq_psn(c.psn[1]);
+    let as_responder = |rtr: QpAttr| rtr.max_dest_rd_atomic(c.rd_atomic).min_rnr_timer(c.min_rnr_timer);
+    let timed = rts.timeout(c.timeout);
+    let as_requester = timed.retry_cnt(c.retry_cnt).rnr_retry(c.rnr_retry).max_rd_atomic(c.rd_atomic);
+    let [init, rtr, rts] = match kind {
+        QpType::RawPacket => [QpAttr::to(QpState::Init).port(PORT), rtr, QpAttr::to(QpState::Rts)],
+        QpType::Ud => [init.qkey(QKEY), rtr, rts],
+        QpType::Uc => [init.access(c.access), to_peer(path()?), rts],
+        QpType::Rc => [init.access(c.access), as_responder(to_peer(path()?)), as_requester],
+        QpType::XrcIni => [init.access(c.access), to_peer(path()?), as_requester],
+        QpType::XrcTgt => [init.access(c.access), as_responder(to_peer(path()?)), timed],
+    };
+    Ok([(QpState::Reset, init), (QpState::Init, rtr), (QpState::Rtr, rts)])
+}
+
+/// The types of QP that a device has.
+fn kinds<D: Device>(lab: &Lab<D>) -> Vec<QpType> {
+    let all = [QpType::Rc, QpType::Uc, QpType::Ud, QpType::XrcIni, QpType::XrcTgt, QpType::RawPacket];
+    let attr = lab.devices[0].attributes();
+    all.into_iter().filter(|kind| attr.has(*kind)).collect()
 }
 
 /// What each step may have besides (manual page ibv_modify_qp and the IBA's table 96).
@@ -265,6 +282,32 @@ fn flush_order<D: Device>(lab: &mut Lab<D>) -> Outcome {
     Ok(())
 }
 
+fn flush_types<D: Device>(lab: &mut Lab<D>) -> Outcome {
+    for kind in [QpType::Rc, QpType::Uc, QpType::Ud] {
+        if !lab.devices[0].attributes().has(kind) {
+            continue;
+        }
+        let [mut a, _b] = lab.pair(&Setup::of(kind))?;
+        for id in 0..5 {
+            a.recv(id, 0..100)?;
+        }
+        a.qp.modify(&QpAttr::to(QpState::Err))?;
+        for id in 5..9 {
+            a.recv(id, 0..100)?;
+            a.send(id, SendOp::Send, 0..8, bareverbs::SendFlags::empty())?;
+        }
+        let (sent, received) = (lab.poll(&mut a.send_cq, 4)?, lab.poll(&mut a.recv_cq, 9)?);
+        ensure_eq!(ids(&sent), (5..9).collect::<Vec<_>>(), "sends of {kind:?}");
+        ensure_eq!(ids(&received), (0..9).collect::<Vec<_>>(), "receives of {kind:?}");
+        for done in sent.iter().chain(&received) {
+            ensure_eq!((done.status, done.qpn), (WcStatus::WorkRequestFlushed, a.qp.qpn()), "{kind:?}");
+        }
+        lab.nothing(&mut a.send_cq)?;
+        lab.nothing(&mut a.recv_cq)?;
+    }
+    Ok(())
+}
+
 fn case_34<D: Device>(lab: &mut Lab<D>) -> Outcome {
     let [mut a, mut b] = lab.pair(&Setup::of(QpType::Rc))?;
     for id in 0..3 {
@@ -317,9 +360,9 @@ fn from_err<D: Device>(lab: &mut Lab<D>) -> Outcome {
 }
 
 fn no_transition<D: Device>(lab: &mut Lab<D>) -> Outcome {
-    for kind in [QpType::Rc, QpType::Ud] {
+    for kind in kinds(lab) {
         let cq = lab.cq(0, 7)?;
-        let mut qp = lab.qp(0, kind, [&cq, &cq], None, CAP)?;
+        let mut qp = lab.qp_of_any_type(0, kind, &cq)?;
         for (from, attr) in steps(lab, kind, Qpn::new(0x123))? {
             for to in [QpState::Init, QpState::Rtr, QpState::Rts, QpState::Sqd, QpState::Sqe] {
                 if to != attr.state && (from, to) != (QpState::Init, QpState::Init) {
@@ -329,6 +372,11 @@ fn no_transition<D: Device>(lab: &mut Lab<D>) -> Outcome {
                 }
             }
             qp.modify(&attr)?;
+        }
+        for to in [QpState::Init, QpState::Rtr, QpState::Sqe] {
+            let error = Error::NoSuchTransition { kind, from: QpState::Rts, to };
+            ensure_eq!(qp.modify(&QpAttr::to(to)), Err(error), "{kind:?} RTS to {to}");
+            ensure_eq!((qp.state(), qp.query()?.state), (QpState::Rts, QpState::Rts), "the state");
         }
         qp.modify(&QpAttr::to(QpState::Err))?;
         for to in [QpState::Init, QpState::Rtr, QpState::Rts, QpState::Sqd, QpState::Sqe] {
@@ -340,9 +388,9 @@ fn no_transition<D: Device>(lab: &mut Lab<D>) -> Outcome {
 }
 
 fn to_reset_and_err<D: Device>(lab: &mut Lab<D>) -> Outcome {
-    for kind in [QpType::Rc, QpType::Ud] {
+    for kind in kinds(lab) {
         let cq = lab.cq(0, 7)?;
-        let mut qp = lab.qp(0, kind, [&cq, &cq], None, CAP)?;
+        let mut qp = lab.qp_of_any_type(0, kind, &cq)?;
         let steps = steps(lab, kind, Qpn::new(0x123))?;
         for target in [QpState::Reset, QpState::Err] {
             for depth in 0..=steps.len() {
@@ -450,17 +498,38 @@ fn rts_to_rts<D: Device>(lab: &mut Lab<D>) -> Outcome {
 fn drain<D: Device>(lab: &mut Lab<D>) -> Outcome {
     let [mut a, b] = lab.pair(&Setup::of(QpType::Rc))?;
     a.signaled(1, b.write_here(0), 0..8)?;
-    let drain = QpAttr::to(QpState::Sqd);
-    a.qp.modify(&QpAttr { mask: drain.mask | QpAttrMask::EN_SQD_ASYNC_NOTIFY, ..drain })?;
+    let (drain, name) = (QpAttr::to(QpState::Sqd), "draining the send queue by modify");
+    let result = a.qp.modify(&QpAttr { mask: drain.mask | QpAttrMask::EN_SQD_ASYNC_NOTIFY, ..drain });
+    if left_out(result, name)? {
+        goes_on(lab, &mut a, &b, 1)?;
+        return Err(Stop::Unsupported(name));
+    }
     lab.event(0, bareverbs::Event::SendQueueDrained(a.qp.qpn()))?;
     ensure_eq!(lab.one(&mut a.send_cq)?.wr_id, 1, "what was under way");
     Ok(a.qp.modify(&QpAttr::to(QpState::Rts))?)
 }
 
 fn alternate_path<D: Device>(lab: &mut Lab<D>) -> Outcome {
-    let [mut a, _b] = lab.pair(&Setup::of(QpType::Rc))?;
-    let attr = QpAttr::to(QpState::Rts);
-    Ok(a.qp.modify(&QpAttr { mask: attr.mask | QpAttrMask::ALT_PATH, ..attr })?)
+    let [mut a, b] = lab.pair(&Setup::of(QpType::Rc))?;
+    let (attr, name) = (QpAttr::to(QpState::Rts), "alternate paths");
+    for bit in [QpAttrMask::ALT_PATH, QpAttrMask::PATH_MIG_STATE] {
+        // There is no way to ask for what was set, so that a device which takes it cannot be believed.
+        let result = a.qp.modify(&QpAttr { mask: attr.mask | bit, ..attr });
+        ensure_eq!(result, Err(Error::Unsupported(name)), "{bit:?}");
+    }
+    a.signaled(1, b.write_here(0), 0..8)?;
+    goes_on(lab, &mut a, &b, 1)?;
+    Err(Stop::Unsupported(name))
+}
+
+/// A refused change has left the QP in RTS; the write of this id, and another, arrive.
+fn goes_on<D: Device>(lab: &Lab<D>, a: &mut End<D>, b: &End<D>, id: u64) -> Outcome {
+    ensure_eq!((a.qp.state(), a.qp.query()?.state), (QpState::Rts, QpState::Rts), "the state");
+    a.signaled(id + 1, b.write_here(0), 0..8)?;
+    let done = lab.poll(&mut a.send_cq, 2)?;
+    ensure_eq!(ids(&done), [id, id + 1], "the writes");
+    ensure!(done.iter().all(|c| c.status == WcStatus::Success), "{done:?}");
+    Ok(())
 }
 
 fn query<D: Device>(lab: &mut Lab<D>) -> Outcome {
@@ -485,6 +554,19 @@ fn query<D: Device>(lab: &mut Lab<D>) -> Outcome {
     ensure_eq!((q.timeout, q.retry_cnt, q.rnr_retry), (rts.timeout, few, few), "timeout and retries");
     ensure_eq!((q.sq_psn, q.max_rd_atomic), (rts.sq_psn, 4), "PSN and initiator's depth");
     ensure_eq!(q.cap, qp.cap(), "sizes");
+    if lab.devices[0].attributes().has(QpType::Uc) {
+        let mut qp = lab.qp(0, QpType::Uc, [&cq, &cq], None, CAP)?;
+        let [(_, init), (_, rtr), (_, rts)] = steps(lab, QpType::Uc, Qpn::new(0x123))?;
+        qp.modify(&init.access(Access::REMOTE_WRITE))?;
+        let q = qp.query()?;
+        ensure_eq!((q.port, q.pkey_index, q.access), (PORT, 0, Access::REMOTE_WRITE), "port, P_Key, access of UC");
+        qp.modify(&rtr)?;
+        let q = qp.query()?;
+        ensure_eq!((q.path_mtu, q.dest_qpn, q.rq_psn), (rtr.path_mtu, Qpn::new(0x123), rtr.rq_psn), "path of UC");
+        ensure_eq!((q.av.dlid, q.av.grh), (rtr.av.dlid, rtr.av.grh), "LID and GRH of UC");
+        qp.modify(&rts)?;
+        ensure_eq!(qp.query()?.sq_psn, rts.sq_psn, "PSN of UC");
+    }
     let mut qp = lab.qp(0, QpType::Ud, [&cq, &cq], None, CAP)?;
     for (_, attr) in steps(lab, QpType::Ud, Qpn::new(0))? {
         qp.modify(&attr)?;

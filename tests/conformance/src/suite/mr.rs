@@ -103,14 +103,21 @@ fn on_demand<D: Device>(lab: &mut Lab<D>) -> Outcome {
         Ok(_) => Ok(()),
         Err(refused) => {
             ensure_eq!(first(&refused.handle), whole, "the memory that was given back");
-            Err(refused.into())
+            let name = "on-demand paging";
+            ensure_eq!(refused.error, Error::Unsupported(name), "the error");
+            // It can be registered with its pages.
+            lab.devices[0].register(&lab.pds[0], refused.handle, Access::LOCAL_WRITE)?;
+            Err(super::Stop::Unsupported(name))
         }
     }
 }
 
 fn device_memory<D: Device>(lab: &mut Lab<D>) -> Outcome {
-    lab.devices[0].alloc_device_memory(4096)?;
-    Ok(())
+    let name = "device memory";
+    let left_out = super::lab::left_out(lab.devices[0].alloc_device_memory(4096), name)?;
+    // The device goes on.
+    lab.mr(0, 64)?;
+    if left_out { Err(super::Stop::Unsupported(name)) } else { Ok(()) }
 }
 
 fn range<D: Device>(lab: &mut Lab<D>) -> Outcome {

@@ -3,7 +3,7 @@
 use super::{
     Case, Outcome,
     lab::{CAP, GRH, Lab, Setup, ids},
-    must,
+    may, must,
 };
 use alloc::{vec, vec::Vec};
 use bareverbs::{
@@ -50,6 +50,12 @@ pub(super) fn cases<D: Device>() -> Vec<Case<D>> {
             "report 1",
             "13 messages through a CQ of 4: each polled once, in order, nothing in between, no CQ error",
             case_01
+        ),
+        may(
+            "poll_tells_the_time",
+            "ibv_create_cq_ex; ibv_query_device_ex",
+            "a view tells when the device wrote each entry, in ticks of the frequency that it tells, never backwards",
+            timestamps
         ),
         must("case_02_a_fresh_cq_is_empty", "report 2", "1,000 polls of a CQ just made return 0", case_02),
         must(
@@ -422,4 +428,30 @@ fn view_fields<D: Device>(lab: &mut Lab<D>) -> Outcome {
         drop(view);
     }
     Ok(())
+}
+
+fn timestamps<D: Device>(lab: &mut Lab<D>) -> Outcome {
+    let [mut a, b] = lab.pair(&Setup::of(QpType::Rc))?;
+    let khz = lab.devices[0].attributes().core_clock_khz;
+    let mut last = 0;
+    for round in 0..4 {
+        for id in 0..5 {
+            a.signaled(id, b.write_here(0), 0..8)?;
+        }
+        lab.settle();
+        let mut view = a.send_cq.view();
+        let mut first = true;
+        while view.advance()? {
+            let now = view.timestamp();
+            if khz == 0 {
+                ensure_eq!(now, 0, "a time of a device that tells no frequency");
+                continue;
+            }
+            ensure!(now != 0 && now >= last, "{now} after {last} in round {round}");
+            // Nothing came while we waited between the rounds.
+            ensure!(!first || now > last, "round {round} begins at {now}, as the one before ended");
+            (first, last) = (false, now);
+        }
+    }
+    if khz == 0 { Err(super::Stop::Unsupported("time stamps")) } else { Ok(()) }
 }

@@ -135,20 +135,38 @@ fn promised<D: Device>(lab: &mut Lab<D>) -> Outcome {
     let attr = lab.devices[0].attributes();
     let cq = lab.cq(0, 7)?;
     let one = QpCap { max_send_wr: 1, max_recv_wr: 1, max_send_sge: 1, max_recv_sge: 1, max_inline: 0 };
-    for cap in [
-        QpCap { max_send_wr: attr.max_qp_wr, ..one },
-        QpCap { max_recv_wr: attr.max_qp_wr, ..one },
-        QpCap { max_send_sge: attr.max_sge, ..one },
-        QpCap { max_recv_sge: attr.max_sge, ..one },
-        QpCap { max_inline: attr.max_inline, ..one },
-    ] {
-        for kind in [QpType::Rc, QpType::Ud] {
-            // The largest of each is told for the type that has the most room.
-            let made = lab.qp(0, kind, [&cq, &cq], None, cap);
-            if kind == QpType::Rc {
-                made?;
+    type Set = fn(&mut QpCap) -> &mut u32;
+    let sizes: [(Set, u32, Argument); 5] = [
+        (|cap| &mut cap.max_send_wr, attr.max_qp_wr, Argument::MaxSendWr),
+        (|cap| &mut cap.max_recv_wr, attr.max_qp_wr, Argument::MaxRecvWr),
+        (|cap| &mut cap.max_send_sge, attr.max_sge, Argument::MaxSendSge),
+        (|cap| &mut cap.max_recv_sge, attr.max_sge, Argument::MaxRecvSge),
+        (|cap| &mut cap.max_inline, attr.max_inline, Argument::MaxInline),
+    ];
+    for (size, most, argument) in sizes {
+        let (mut cap, init) = (one, |kind, cap| QpInit {
+            kind,
+            send_cq: &cq,
+            recv_cq: &cq,
+            srq: None,
+            cap,
+            signal_all: false,
+            context: 0,
+        });
+        *size(&mut cap) = most;
+        let mut made = lab.devices[0].create_qp(&lab.pds[0], &init(QpType::Rc, cap))?.cap();
+        ensure!(*size(&mut made) >= most, "{argument:?} of RC: {} of {most}", size(&mut made));
+        // The largest of each is told for the type that has the most room; of another its own largest can be had.
+        let result = lab.devices[0].create_qp(&lab.pds[0], &init(QpType::Ud, cap));
+        let (least, mut made) = match result.map(|qp| qp.cap()) {
+            Ok(made) => (most, made),
+            Err(Error::OutOfRange { what, wanted, max }) if what == argument && wanted == most.into() && max > 0 => {
+                *size(&mut cap) = max as u32;
+                (max as u32, lab.devices[0].create_qp(&lab.pds[0], &init(QpType::Ud, cap))?.cap())
             }
-        }
+            Err(other) => return Err(other.into()),
+        };
+        ensure!(*size(&mut made) >= least, "{argument:?} of UD: {} of {least}", size(&mut made));
     }
     let (max_wr, max_sge) = (attr.max_srq_wr, attr.max_srq_sge);
     for (max_wr, max_sge) in [(max_wr, 1), (1, max_sge)] {
