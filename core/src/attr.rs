@@ -302,7 +302,7 @@ pub struct CqInit {
     pub large_entries: bool,
 }
 
-/// What an SRQ is made with (ibv_create_srq), and what [`crate::SharedReceiveQueue::query`] tells.
+/// Sizes of an SRQ (ibv_create_srq), and what [`crate::SharedReceiveQueue::query`] tells.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SrqAttr {
     /// At least so many requests.
@@ -313,10 +313,33 @@ pub struct SrqAttr {
     pub limit: u32,
 }
 
+/// What an SRQ is made with (ibv_create_srq); made of its sizes alone it has the context 0.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SrqInit {
+    /// Sizes.
+    pub attr: SrqAttr,
+    /// Comes back from [`crate::SharedReceiveQueue::context`].
+    pub context: u64,
+}
+
+impl From<SrqAttr> for SrqInit {
+    fn from(attr: SrqAttr) -> Self {
+        Self { attr, context: 0 }
+    }
+}
+
+impl From<&SrqAttr> for SrqInit {
+    fn from(attr: &SrqAttr) -> Self {
+        Self::from(*attr)
+    }
+}
+
 /// What an XRC SRQ is made with (ibv_create_srq_ex: IBV_SRQT_XRC).
 pub struct XrcSrqInit<'a, D: Device> {
     /// Sizes.
     pub attr: SrqAttr,
+    /// Comes back from [`crate::SharedReceiveQueue::context`].
+    pub context: u64,
     /// Target QPs of this domain receive into it.
     pub xrcd: &'a D::Xrcd,
     /// Completions of all its receives go here, whichever QP took them.

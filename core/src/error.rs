@@ -32,6 +32,11 @@ pub enum Error {
         /// How many.
         holders: u32,
     },
+    /// Completion events of the CQ were got and not acknowledged: see [`crate::CompletionQueue::ack_events`].
+    Unacknowledged {
+        /// How many.
+        events: u32,
+    },
     /// The device, or this driver, cannot do it at all. Nothing was sent to the device.
     Unsupported(&'static str),
     /// Remote write or atomic access was asked for without local write (IBA 10.6.3.1).
@@ -159,6 +164,7 @@ impl Error {
 pub enum Argument {
     CqEntries,
     CompVector,
+    CqEvents,
     MaxSendWr,
     MaxRecvWr,
     MaxSendSge,
@@ -193,6 +199,7 @@ pub enum Object {
     Device,
     Pd,
     Cq,
+    Channel,
     Srq,
     Qp,
     Mr,
@@ -258,6 +265,7 @@ impl fmt::Display for Error {
             Self::NoSuchIndex { table, index } => write!(f, "the {table:?} table has no entry {index}"),
             Self::Foreign(object) => write!(f, "the {object:?} belongs to another device or protection domain"),
             Self::Busy { holders } => write!(f, "still used by {holders} objects"),
+            Self::Unacknowledged { events } => write!(f, "{events} completion events were not acknowledged"),
             Self::Unsupported(what) => write!(f, "not supported: {what}"),
             Self::AccessNeedsLocalWrite => f.write_str("remote write and atomic access need local write"),
             Self::RegionLacks(access) => {

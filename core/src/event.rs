@@ -3,12 +3,22 @@
 use crate::{Cqn, Error, PortNum, Qpn, Srqn};
 use core::fmt;
 
+/// A completion event: the CQ that got it, and the user's word for that CQ (ibv_get_cq_event).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CqEvent {
+    /// The CQ's number.
+    pub cqn: Cqn,
+    /// What it was made with: [`crate::CqInit::context`].
+    pub context: u64,
+}
+
 /// Something that happened, and to which object. Yielded by [`crate::Device::service`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Event {
-    /// A completion arrived on a CQ that was armed.
-    Completion(Cqn),
+    /// A completion arrived on a CQ that was armed and has no channel. It must be acknowledged:
+    /// [`crate::CompletionQueue::ack_events`].
+    Completion(CqEvent),
     /// The CQ was overrun or failed. The service call that saw it has taken all attached QPs to the error state, and
     /// every verb on the CQ and every post to such a QP names it from now on. Completions that found no room are lost:
     /// a receive of an SRQ among them never comes back.
@@ -39,8 +49,6 @@ pub enum Event {
     PkeyChange(PortNum),
     /// The port's GID table changed.
     GidChange(PortNum),
-    /// The subnet manager changed.
-    SmChange(PortNum),
     /// The subnet manager asks clients to register again.
     ClientReregister(PortNum),
     /// The device failed; [`Error::Fatal`] says how. Everything fails from now on.
@@ -51,7 +59,7 @@ impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // An object's kind and number, and what happened to it.
         let (object, number, what) = match *self {
-            Self::Completion(cqn) => ("CQ", cqn.get(), "has a completion"),
+            Self::Completion(event) => ("CQ", event.cqn.get(), "has a completion"),
             Self::CqError(cqn) => ("CQ", cqn.get(), "is in error"),
             Self::CommunicationEstablished(qpn) => ("QP", qpn.get(), "got its first packet"),
             Self::SendQueueDrained(qpn) => ("QP", qpn.get(), "has drained its send queue"),
@@ -66,7 +74,6 @@ impl fmt::Display for Event {
             Self::LidChange(PortNum(n)) => ("port", n.into(), "has another LID"),
             Self::PkeyChange(PortNum(n)) => ("port", n.into(), "has other P_Keys"),
             Self::GidChange(PortNum(n)) => ("port", n.into(), "has other GIDs"),
-            Self::SmChange(PortNum(n)) => ("port", n.into(), "has another subnet manager"),
             Self::ClientReregister(PortNum(n)) => ("port", n.into(), "needs its clients to register again"),
             Self::DeviceFatal(e) => return e.fmt(f),
         };

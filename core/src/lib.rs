@@ -25,10 +25,10 @@ mod wr;
 
 pub use attr::{
     Access, AccessOf, AhAttr, CqInit, DeviceAttr, GidEntry, GidType, GlobalRoute, LinkLayer, PortAttr, PortState,
-    QpCap, QpInit, SrqAttr, XrcSrqInit,
+    QpCap, QpInit, SrqAttr, SrqInit, XrcSrqInit,
 };
 pub use error::{Argument, Error, Object, PlatformError, PollError, PostError, PostListError};
-pub use event::Event;
+pub use event::{CqEvent, Event};
 pub use flow::FlowSpec;
 pub use mw::{Bind, FastInit, FastRegion, MemoryWindow, WindowKind};
 pub use qp::{QpAttr, QpAttrMask, QpState, QpType};
@@ -36,8 +36,8 @@ pub use units::{
     AckTimeout, Cqn, Gid, Lid, Lkey, Mac, Mtu, Pkey, PortNum, Psn, Qkey, Qpn, RetryCount, Rkey, RnrTimer, Srqn,
 };
 pub use verbs::{
-    Absent, CompletionQueue, CompletionView, Destroy, Device, Handle, Memory, MemoryRegion, Notify, QueuePair,
-    RawMemory, Refused, RegionInit, SharedReceiveQueue, check_range,
+    Absent, CompletionChannel, CompletionQueue, CompletionView, Destroy, Device, Handle, Memory, MemoryRegion, Notify,
+    QueuePair, RawMemory, Refused, RegionInit, SharedReceiveQueue, check_range,
 };
 pub use wc::{Completion, WcFlags, WcOpcode, WcStatus};
 pub use wr::{AddressHandle, Destination, Headed, Payload, RecvWr, SendFlags, SendOp, SendWr, Sge, UdDestination};

@@ -1,11 +1,11 @@
 //! The verbs as traits. Programs are written against these alone.
 
 use crate::{
-    Access, AccessOf, AddressHandle, AhAttr, Bind, Completion, Cqn, DeviceAttr, Error, Event, FastInit, FastRegion,
-    FlowSpec, Gid, GidEntry, Lid, Lkey, MemoryWindow, Pkey, PollError, PortAttr, PortNum, PostError, PostListError,
-    QpAttr, QpCap, QpInit, QpState, QpType, Qpn, RecvWr, Rkey, SendFlags, SendWr, Sge, SrqAttr, Srqn, WcFlags,
-    WcOpcode, WcStatus, WindowKind,
-    attr::{CqInit, XrcSrqInit},
+    Access, AccessOf, AddressHandle, AhAttr, Bind, Completion, CqEvent, Cqn, DeviceAttr, Error, Event, FastInit,
+    FastRegion, FlowSpec, Gid, GidEntry, Lid, Lkey, MemoryWindow, Pkey, PollError, PortAttr, PortNum, PostError,
+    PostListError, QpAttr, QpCap, QpInit, QpState, QpType, Qpn, RecvWr, Rkey, SendFlags, SendWr, Sge, SrqAttr, Srqn,
+    WcFlags, WcOpcode, WcStatus, WindowKind,
+    attr::{CqInit, SrqInit, XrcSrqInit},
 };
 use core::{borrow::Borrow, fmt, ops::Range, ptr::NonNull, time::Duration};
 
@@ -136,6 +136,8 @@ pub trait Device: Clone + Handle {
     type Pd: Handle;
     /// Completion queue.
     type Cq: CompletionQueue;
+    /// Completion channel.
+    type Channel: CompletionChannel;
     /// Shared receive queue.
     type Srq: SharedReceiveQueue;
     /// Queue pair.
@@ -167,11 +169,18 @@ pub trait Device: Clone + Handle {
     /// Makes a protection domain (ibv_alloc_pd).
     fn alloc_pd(&self) -> Result<Self::Pd, Error>;
 
-    /// Makes a completion queue (ibv_create_cq).
+    /// Makes a completion queue (ibv_create_cq). Its completion events are told by [`service`](Self::service).
     fn create_cq(&self, init: &CqInit) -> Result<Self::Cq, Error>;
 
-    /// Makes a shared receive queue (ibv_create_srq).
-    fn create_srq(&self, pd: &Self::Pd, init: &SrqAttr) -> Result<Self::Srq, Error>;
+    /// Makes a channel for completion events (ibv_create_comp_channel).
+    fn create_comp_channel(&self) -> Result<Self::Channel, Error>;
+
+    /// Makes a completion queue on a channel (ibv_create_cq): [`CompletionChannel::event`] tells its completion events,
+    /// [`service`](Self::service) does not.
+    fn create_cq_on(&self, channel: &Self::Channel, init: &CqInit) -> Result<Self::Cq, Error>;
+
+    /// Makes a shared receive queue (ibv_create_srq), of an [`SrqAttr`] or an [`SrqInit`].
+    fn create_srq(&self, pd: &Self::Pd, init: impl Into<SrqInit>) -> Result<Self::Srq, Error>;
 
     /// Makes a queue pair in RESET (ibv_create_qp).
     fn create_qp(&self, pd: &Self::Pd, init: &QpInit<'_, Self>) -> Result<Self::Qp, Error>;
@@ -225,7 +234,11 @@ pub trait Device: Clone + Handle {
     fn address_handle(&self, attr: &AhAttr) -> Result<AddressHandle, Error>;
 
     /// Drains the device's event queues, gives and takes firmware pages, reads its health when due; yields one event,
-    /// or `None` when there are no more. Completions are told here too, for CQs that were armed.
+    /// or `None` when there are no more. Completions are told here too, for CQs that were armed and have no channel.
+    ///
+    /// No object's event is lost, however late it is asked for: asynchronous events come first, in the order in which
+    /// their objects came to have one, those of one object together and each kind once; then completion events, as many
+    /// as there were, each CQ in its turn.
     ///
     /// After the call that saw a CQ or device error every poll and post says so by name.
     fn service(&self) -> Result<Option<Event>, Error>;
@@ -341,6 +354,17 @@ pub fn check_range(range: &Range<usize>, len: usize) -> Result<u32, Error> {
     Ok(length as u32)
 }
 
+/// A channel for completion events (ibv_create_comp_channel). CQs hold their channel: [`Destroy::destroy`] refuses with
+/// [`Error::Busy`] while there are any, and a channel that was dropped goes with its last CQ.
+pub trait CompletionChannel: Handle {
+    /// The next completion event of the channel's CQs, or `None` when there is none (ibv_get_cq_event, without waiting).
+    /// Drives the device as [`Device::service`] does. What it yields must be acknowledged:
+    /// [`CompletionQueue::ack_events`].
+    ///
+    /// The device's fatal error, once all events of before were got.
+    fn event(&self) -> Result<Option<CqEvent>, Error>;
+}
+
 /// Which completions an armed CQ tells of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Notify {
@@ -350,7 +374,7 @@ pub enum Notify {
     Solicited,
 }
 
-/// A completion queue.
+/// A completion queue. Beside [`Error::Busy`], destroying it is refused with [`Error::Unacknowledged`].
 pub trait CompletionQueue: Handle {
     /// The lazy form of polling.
     type View<'a>: CompletionView
@@ -378,8 +402,13 @@ pub trait CompletionQueue: Handle {
     /// [`Error::BelowUnpolled`].
     fn resize(&mut self, entries: u32) -> Result<(), Error>;
 
-    /// Arms it once: the next completion is told as [`Event::Completion`] by the service call (ibv_req_notify_cq).
+    /// Arms it once: the next completion is told by the CQ's channel or, without one, as [`Event::Completion`] by the
+    /// service call (ibv_req_notify_cq). Whether completions that lie there unpolled count is up to the device.
     fn request_notify(&mut self, which: Notify) -> Result<(), Error>;
+
+    /// Acknowledges `n` of the completion events that were got of this CQ (ibv_ack_cq_events).
+    /// [`Error::OutOfRange`] if fewer are left to acknowledge; none is then.
+    fn ack_events(&mut self, n: u32) -> Result<(), Error>;
 
     /// Delays notifications until `count` completions or `period` since the first, whichever comes first
     /// (ibv_modify_cq).
@@ -429,6 +458,9 @@ pub trait CompletionView {
 pub trait SharedReceiveQueue: Handle {
     /// Its number, by which events name it.
     fn srqn(&self) -> Srqn;
+
+    /// The user's own word.
+    fn context(&self) -> u64;
 
     /// Actual sizes and the limit that is armed (ibv_query_srq).
     fn query(&mut self) -> Result<SrqAttr, Error>;

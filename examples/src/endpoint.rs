@@ -433,7 +433,8 @@ impl<D: Device, M: Memory> Endpoint<D, M> {
     /// Waits for the CQ's event, and arms it again before it is polled (as ibv_req_notify_cq wants).
     fn wait_for_event(&mut self) -> Result<bool, Failure> {
         match self.device.service().during("service")? {
-            Some(Event::Completion(cqn)) if cqn == self.cq.cqn() => {
+            Some(Event::Completion(event)) if event.cqn == self.cq.cqn() => {
+                self.cq.ack_events(1).during("ack_events")?;
                 self.cq.request_notify(Notify::Any).during("request_notify")?;
                 self.ready = true;
             }

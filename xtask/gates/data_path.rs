@@ -6,7 +6,7 @@
 // --- entry points of the driver, one function each: post_send, post_recv, post_srq_recv, poll, service ---
 
 use bareverbs::{
-    AhAttr, Bind, Completion, CompletionQueue, CompletionView, CqInit, Destroy, Device, Error, FastInit, FastRegion,
+    AhAttr, Bind, Completion, CompletionChannel, CompletionQueue, CompletionView, CqInit, Destroy, Device, Error, FastInit, FastRegion,
     FlowSpec, GidEntry, Handle, Lid, MemoryRegion, MemoryWindow, Notify, PortNum, QpAttr, QpCap, QpInit, QpType,
     QueuePair, RawMemory, RecvWr, RegionInit, SendFlags, SendWr, SharedReceiveQueue, SrqAttr, WindowKind, XrcSrqInit,
 };
@@ -238,7 +238,7 @@ pub extern "C" fn extended(device: &Dev, attr: &QpAttr, n: u32) -> bool {
         let cq = device.create_cq(&CqInit { entries: n, ..CqInit::default() })?;
         let xrcd = device.open_xrcd()?;
         let sizes = SrqAttr { max_wr: n, max_sge: n, limit: 0 };
-        let mut srq = device.create_xrc_srq(&pd, &XrcSrqInit { attr: sizes, xrcd: &xrcd, cq: &cq })?;
+        let mut srq = device.create_xrc_srq(&pd, &XrcSrqInit { attr: sizes, context: n.into(), xrcd: &xrcd, cq: &cq })?;
         srq.set_limit(n)?;
         srq.query()?;
         let mut target = device.create_xrc_target(&xrcd, n.into())?;
@@ -280,10 +280,14 @@ pub extern "C" fn control(device: &Dev, ah: &AhAttr, attr: &QpAttr, entry: &GidE
         let region = RegionInit { access: attr.access, iova: Some(hal_word() as u64) };
         let mut mr = device.register(&pd, memory, region)?;
         mr.reregister(attr.access)?;
-        let mut cq = device.create_cq(&CqInit { entries: n, ..CqInit::default() })?;
+        let channel = device.create_comp_channel()?;
+        let init = CqInit { entries: n, ..CqInit::default() };
+        let mut cq = if n == 2 { device.create_cq_on(&channel, &init)? } else { device.create_cq(&init)? };
         cq.resize(n)?;
         cq.moderate(n as u16, Duration::from_micros(n.into()))?;
         cq.request_notify(Notify::Any)?;
+        channel.event()?;
+        cq.ack_events(n)?;
         let mut srq = device.create_srq(&pd, &SrqAttr { max_wr: n, max_sge: n, limit: 0 })?;
         srq.set_limit(n)?;
         // Refused whatever the size: its error must not end the rest.
@@ -309,6 +313,7 @@ pub extern "C" fn control(device: &Dev, ah: &AhAttr, attr: &QpAttr, entry: &GidE
         qp.destroy()?;
         srq.destroy()?;
         cq.destroy()?;
+        channel.destroy()?;
         pd.destroy()?;
         Ok::<(), Error>(())
     };

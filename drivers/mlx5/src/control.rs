@@ -11,9 +11,10 @@ use crate::{
     pages::Ledger,
     registers::{Block, InitSegment},
     steering::Steering,
+    table::Table,
     uar::Uar,
     vport::Addresses,
-    watch::{Watch, Watches},
+    watch::{CqWatch, Watch, Watches, news},
     xrc::Unused,
 };
 use bareverbs::{Error, Event};
@@ -236,9 +237,6 @@ impl Control {
         if core::mem::take(&mut self.cq_failed) {
             self.fail_users_of_cqs(hal);
         }
-        if let Some(uar) = &self.uar {
-            self.eqs.iter_mut().for_each(|eq| eq.ring(hal, uar));
-        }
         if let Err(e) = self.health.check(hal, &self.registers) {
             self.fail(e);
         }
@@ -269,8 +267,8 @@ impl Control {
         }
     }
 
-    /// Does what the events ask of the driver that the queues hold; telling them is left to
-    /// [`service`](Self::service).
+    /// Does what the events that the queues hold ask of the driver, and gives the queues back to the device; telling
+    /// them is left to [`service`](Self::service).
     pub(crate) fn see_events<H: PciFunction>(&mut self, hal: &H) {
         for n in 0..self.eqs.len() {
             // Every event lies in a ring of known size, so that this ends even if the device writes without pause.
@@ -288,30 +286,44 @@ impl Control {
                     log::debug!("firmware asked for {wanted} pages: {result:?}");
                 }
             }
+            if self.fatal.is_none()
+                && let (Some(uar), Some(eq)) = (&self.uar, self.eqs.get_mut(n))
+            {
+                eq.ring(hal, uar);
+            }
         }
     }
 
-    /// An object was taken out of the watches: events of its past are nobody's, whoever gets its number.
-    pub(crate) fn forget_events<H: PciFunction>(&mut self, hal: &H) {
+    /// An object goes: takes it out of its table, and its events out of the queues and lists.
+    pub(crate) fn unwatch<H: PciFunction>(
+        &mut self,
+        hal: &H,
+        table: fn(&Watches) -> &Table<Watch>,
+        number: u32,
+        watch: &Watch,
+    ) {
+        table(&self.watches).remove(number, watch);
         self.see_events(hal);
-        let watches = &self.watches;
-        self.eqs.iter_mut().for_each(|eq| eq.forget(|e| eq::decode(e, watches).is_none()));
+        self.watches.forget(watch, u32::MAX);
     }
 
     /// That a QP uses no receive of its SRQ any more was of the driver's own making.
-    pub(crate) fn forget_last_wqe(&mut self, qpn: u32) {
-        self.eqs.iter_mut().for_each(|eq| eq.forget(|e| eq::is_last_wqe(e, qpn)));
+    pub(crate) fn forget_last_wqe(&mut self, watch: &Watch) {
+        self.watches.forget(watch, 1 << news::LAST_WQE_REACHED);
+    }
+
+    /// The same of a CQ.
+    pub(crate) fn unwatch_cq<H: PciFunction>(&mut self, hal: &H, number: u32, watch: &CqWatch) {
+        self.watches.cqs.remove(number, watch);
+        self.see_events(hal);
+        self.watches.forget_cq(watch);
     }
 
     /// One event for the user, or the device's end: first as an event, from then on as an error.
     pub(crate) fn service<H: PciFunction>(&mut self, hal: &H) -> Result<Option<Event>, Error> {
         let alive = self.drive(hal);
-        for n in 0..self.eqs.len() {
-            while let Some(e) = self.eqs.get_mut(n).and_then(EventQueue::tell) {
-                if let Some(event) = eq::decode(&e, &self.watches) {
-                    return Ok(Some(event));
-                }
-            }
+        if let Some(event) = self.watches.next() {
+            return Ok(Some(event));
         }
         match alive {
             Err(e) if !self.fatal_told => {

@@ -2,6 +2,7 @@
 
 use crate::{
     buffer::{Buffer, RECORD_LEN, record},
+    channel::ChannelObject,
     cmd::PageList,
     control::count_up,
     counted::{Counted, Resident, handle},
@@ -12,7 +13,7 @@ use crate::{
     policy::{Guards, Lock, Policy},
     target::Target,
     users::NO_CQN,
-    watch::Watch,
+    watch::{CqWatch, Watch},
 };
 use bareverbs::{Argument, Completion, CompletionQueue, CqInit, Cqn, Error, LinkLayer, Notify, PollError};
 use bareverbs_hal::PciFunction;
@@ -39,8 +40,8 @@ struct CqMemory {
 
 /// A completion queue, held by its handle and by the QPs that complete to it.
 pub(crate) struct CqObject<H: PciFunction, P: Policy> {
-    /// Flags that events raise.
-    watch: Watch,
+    /// What events say of it.
+    watch: CqWatch,
     ring: <P as Guards>::Lock<CqRing>,
     /// Where the ring's consumer stands: a poll that finds nothing takes no lock.
     next: Next,
@@ -49,7 +50,8 @@ pub(crate) struct CqObject<H: PciFunction, P: Policy> {
     /// `None` once it is given back.
     memory: <P as Guards>::Lock<Option<CqMemory>>,
     cqn: AtomicU32,
-    context: u64,
+    /// Where its completion events are told, if not by the device; `watch` leads there.
+    _channel: Option<Counted<ChannelObject<H, P>, P>>,
     pub(crate) device: Mlx5<H, P>,
 }
 
@@ -83,7 +85,11 @@ fn check_entries<H: PciFunction, P: Policy>(hca: &Hca<H, P>, entries: u32) -> Re
 
 impl<H: PciFunction, P: Policy> Cq<H, P> {
     /// Makes a CQ. PRM: CREATE_CQ.
-    pub(crate) fn create(device: &Mlx5<H, P>, init: &CqInit) -> Result<Self, Error> {
+    pub(crate) fn create(
+        device: &Mlx5<H, P>,
+        init: &CqInit,
+        channel: Option<Counted<ChannelObject<H, P>, P>>,
+    ) -> Result<Self, Error> {
         let hca = device.hca();
         check_entries(hca, init.entries)?;
         let vectors = hca.caps.limits.vectors;
@@ -117,14 +123,16 @@ impl<H: PciFunction, P: Policy> Cq<H, P> {
         let infiniband = hca.caps.link == LinkLayer::InfiniBand;
         // SAFETY: as above; the record goes with the object too, which holds its device, which holds the table.
         let ring = unsafe { CqRing::new(ring, record(&memory.record, 0), hca.users.lookup(), infiniband, P::SHARED) };
+        let list = channel.as_ref().map(|channel| NonNull::from(&channel.completions));
         let object = CqObject {
-            watch: Watch::default(),
+            // SAFETY: the object holds the channel.
+            watch: unsafe { CqWatch::new(init.context, list) },
             next: Next::new(&ring),
             idle: AtomicU32::new(0),
             ring: Lock::new(ring),
             memory: Lock::new(Some(memory)),
             cqn: AtomicU32::new(NO_CQN),
-            context: init.context,
+            _channel: channel,
             device: device.clone(),
         };
         // From here on dropping the object undoes everything.
@@ -178,17 +186,27 @@ impl<H: PciFunction, P: Policy> CqObject<H, P> {
         self.cqn.store(cqn, Ordering::Relaxed);
         self.ring.with(|ring| ring.cqn = cqn);
         // SAFETY: the object takes the number out before it goes.
-        unsafe { self.hca().watch(|watches| &watches.cqs, cqn, NonNull::from(&self.watch)) }
+        unsafe { self.hca().watch(|watches| &watches.cqs, cqn, &self.watch) }
     }
 
-    /// Takes the CQ from the device, once. PRM: DESTROY_CQ.
+    /// Takes the CQ from the device, unless somebody has events of it still to acknowledge.
     fn destroy(&self) -> Result<(), Error> {
-        let cqn = self.cqn();
+        self.remove(|events| if events == 0 { Ok(()) } else { Err(Error::Unacknowledged { events }) })
+    }
+
+    /// Takes the CQ from the device, once, if `check` allows it with so many events unacknowledged; no event is told in
+    /// between. PRM: DESTROY_CQ.
+    fn remove(&self, check: impl FnOnce(u32) -> Result<(), Error>) -> Result<(), Error> {
+        let (hca, cqn) = (self.hca(), self.cqn());
         if cqn == NO_CQN {
             return Ok(());
         }
-        self.hca().destroy(Opcode::DESTROY_CQ, cqn)?;
-        self.hca().unwatch(|watches| &watches.cqs, cqn);
+        hca.control.with(|control| {
+            check(self.watch.unacknowledged())?;
+            control.destroy(&hca.hal, Opcode::DESTROY_CQ, cqn)?;
+            control.unwatch_cq(&hca.hal, cqn, &self.watch);
+            Ok::<_, Error>(())
+        })?;
         self.cqn.store(NO_CQN, Ordering::Relaxed);
         Ok(())
     }
@@ -389,15 +407,18 @@ impl<H: PciFunction, P: Policy> CqObject<H, P> {
 
 impl<H: PciFunction, P: Policy> Drop for CqObject<H, P> {
     fn drop(&mut self) {
-        let outcome = self.destroy();
+        let outcome = self.remove(|_| Ok(()));
         if let Some(memory) = self.memory.get_mut().take() {
             memory.ring.free(self.hca(), &outcome);
             memory.record.free(self.hca(), &outcome);
         }
-        if outcome.is_err() {
-            self.hca().unwatch(|watches| &watches.cqs, self.cqn());
-        }
-        self.hca().control.with(|control| control.cqs -= 1);
+        let (hca, cqn) = (self.hca(), self.cqn());
+        hca.control.with(|control| {
+            if outcome.is_err() {
+                control.unwatch_cq(&hca.hal, cqn, &self.watch);
+            }
+            control.cqs -= 1;
+        });
     }
 }
 
@@ -416,7 +437,7 @@ impl<H: PciFunction, P: Policy> CompletionQueue for Cq<H, P> {
     }
 
     fn context(&self) -> u64 {
-        self.0.context
+        self.0.watch.context()
     }
 
     #[inline]
@@ -454,6 +475,10 @@ impl<H: PciFunction, P: Policy> CompletionQueue for Cq<H, P> {
 
     fn request_notify(&mut self, which: Notify) -> Result<(), Error> {
         self.0.arm(which)
+    }
+
+    fn ack_events(&mut self, n: u32) -> Result<(), Error> {
+        self.0.watch.acknowledge(n)
     }
 
     fn moderate(&mut self, count: u16, period: Duration) -> Result<(), Error> {

@@ -2,6 +2,7 @@
 
 use crate::{
     ah, bringup,
+    channel::Channel,
     config::Config,
     counted::Counted,
     cq::Cq,
@@ -16,8 +17,8 @@ use crate::{
     srq::Srq,
 };
 use bareverbs::{
-    AddressHandle, AhAttr, CqInit, Destroy, Device, DeviceAttr, Error, Event, GidEntry, Handle, Lkey, Memory, Pkey,
-    PortAttr, PortNum, QpInit, Refused, RegionInit, SrqAttr, WindowKind, XrcSrqInit,
+    AddressHandle, AhAttr, CqInit, Destroy, Device, DeviceAttr, Error, Event, GidEntry, Handle, Lkey, Memory, Object,
+    Pkey, PortAttr, PortNum, QpInit, Refused, RegionInit, SrqInit, WindowKind, XrcSrqInit,
 };
 use bareverbs_hal::PciFunction;
 use core::{ptr::NonNull, time::Duration};
@@ -85,6 +86,7 @@ impl<H: PciFunction, P: Policy> Handle for Mlx5<H, P> {
 impl<H: PciFunction, P: Policy> Device for Mlx5<H, P> {
     type Pd = Pd<H, P>;
     type Cq = Cq<H, P>;
+    type Channel = Channel<H, P>;
     type Srq = Srq<H, P>;
     type Qp = Qp<H, P>;
     type Mr<M: Memory> = Mr<M, H, P>;
@@ -117,11 +119,22 @@ impl<H: PciFunction, P: Policy> Device for Mlx5<H, P> {
     }
 
     fn create_cq(&self, init: &CqInit) -> Result<Cq<H, P>, Error> {
-        Cq::create(self, init)
+        Cq::create(self, init, None)
     }
 
-    fn create_srq(&self, pd: &Pd<H, P>, init: &SrqAttr) -> Result<Srq<H, P>, Error> {
-        Srq::create(self, pd, init)
+    fn create_comp_channel(&self) -> Result<Channel<H, P>, Error> {
+        Channel::new(self)
+    }
+
+    fn create_cq_on(&self, channel: &Channel<H, P>, init: &CqInit) -> Result<Cq<H, P>, Error> {
+        if !channel.0.device.is(self) {
+            return Err(Error::Foreign(Object::Channel));
+        }
+        Cq::create(self, init, Some(channel.0.clone()))
+    }
+
+    fn create_srq(&self, pd: &Pd<H, P>, init: impl Into<SrqInit>) -> Result<Srq<H, P>, Error> {
+        Srq::create(self, pd, &init.into())
     }
 
     fn create_qp(&self, pd: &Pd<H, P>, init: &QpInit<'_, Self>) -> Result<Qp<H, P>, Error> {

@@ -1,16 +1,15 @@
 //! Event queues, polled. PRM: "Event Queues".
 //!
-//! Two cursors walk over a queue. What the driver itself must do for an event (give pages, flag a CQ as failed) is done
-//! as soon as any control verb or service call [sees](EventQueue::see) it; what the user is to hear is
-//! [told](EventQueue::tell) by service calls, one at a time. So the ring itself is the only store of events. The
-//! device learns of the second cursor only.
+//! As soon as any control verb or service call [sees](EventQueue::see) an event, the driver does what it asks for: gives
+//! pages, flags a CQ as failed, and [notes](note) at the object what its user is to hear (see [`crate::watch`]). So a
+//! queue is empty again at once, however late the user asks.
 
 use crate::{
     error::platform,
     uar::Uar,
-    watch::{Watch, Watches},
+    watch::{Watch, Watches, news},
 };
-use bareverbs::{Cqn, Error, Event, PortNum, Qpn, Srqn};
+use bareverbs::Error;
 use bareverbs_hal::{Dma, DmaBuffer, PAGE_SIZE, PciFunction};
 use bareverbs_mlx5_prm::{
     commands::create_eq,
@@ -25,7 +24,7 @@ use core::{
 /// Log of the entries of the queue for all events but completions.
 pub(crate) const LOG_ASYNC_ENTRIES: u32 = 10;
 
-/// Events that the asynchronous queue asks for: each is understood by [`decode`] or served by the driver.
+/// Events that the asynchronous queue asks for: each is understood by [`note`] or served by the driver.
 pub(crate) const ASYNC_EVENTS: u64 = 1 << event::COMM_ESTABLISHED
     | 1 << event::SEND_QUEUE_DRAINED
     | 1 << event::CQ_ERROR
@@ -38,17 +37,12 @@ pub(crate) const ASYNC_EVENTS: u64 = 1 << event::COMM_ESTABLISHED
     | 1 << event::SRQ_LAST_WQE
     | 1 << event::SRQ_RQ_LIMIT;
 
-/// Offset of an entry's type.
-const KIND: usize = 1;
-/// Type that no event has: of entries whose object is gone.
-const FORGOTTEN: u8 = 0xff;
-
 /// An entry, copied out of the ring.
 pub(crate) struct Eqe([u8; eqe::SIZE]);
 
 impl Eqe {
     pub(crate) fn kind(&self) -> u8 {
-        self.0[KIND]
+        self.0[1]
     }
 
     fn sub_type(&self) -> u8 {
@@ -67,7 +61,6 @@ pub(crate) struct EventQueue {
     /// Its number, once the device has it.
     pub(crate) number: Option<u8>,
     seen: u32,
-    told: u32,
     rung: u32,
 }
 
@@ -83,7 +76,7 @@ impl EventQueue {
             // SAFETY: the owner byte of entry `n`, inside the ring.
             unsafe { ring.ptr.add(n * eqe::SIZE + eqe::OWNER).write(1) };
         }
-        Ok(Self { ring, log_entries, number: None, seen: 0, told: 0, rung: 0 })
+        Ok(Self { ring, log_entries, number: None, seen: 0, rung: 0 })
     }
 
     /// Gives the memory back.
@@ -129,42 +122,14 @@ impl EventQueue {
         let e = self.entry(self.seen)?;
         hal.dma_rmb();
         self.seen = self.seen.wrapping_add(1);
-        // A user that never asks must not let the queue overrun, which is the device's end: what is oldest goes.
-        if self.seen.wrapping_sub(self.told) > (1 << self.log_entries) / 2 {
-            log::debug!("an event was dropped: nobody calls service");
-            self.told = self.told.wrapping_add(1);
-        }
         Some(e)
-    }
-
-    /// The next event that was seen but not told.
-    pub(crate) fn tell(&mut self) -> Option<Eqe> {
-        if self.told == self.seen {
-            return None;
-        }
-        let e = self.entry(self.told);
-        self.told = self.told.wrapping_add(1);
-        e
-    }
-
-    /// Forgets events that were seen but not told and that nobody is to hear.
-    pub(crate) fn forget(&mut self, nobodys: impl Fn(&Eqe) -> bool) {
-        let mut index = self.told;
-        while index != self.seen {
-            if self.entry(index).is_some_and(|e| nobodys(&e)) {
-                let n = (index & ((1 << self.log_entries) - 1)) as usize;
-                // SAFETY: the type byte of an entry that the device gets back only when it was told.
-                unsafe { self.ring.ptr.add(n * eqe::SIZE + KIND).write(FORGOTTEN) };
-            }
-            index = index.wrapping_add(1);
-        }
     }
 
     /// Tells the device how far the queue was consumed.
     pub(crate) fn ring<H: PciFunction>(&mut self, hal: &H, uar: &Uar) {
-        if let Some(number) = self.number.filter(|_| self.rung != self.told) {
-            uar.consume_events(hal, number, self.told);
-            self.rung = self.told;
+        if let Some(number) = self.number.filter(|_| self.rung != self.seen) {
+            uar.consume_events(hal, number, self.seen);
+            self.rung = self.seen;
         }
     }
 }
@@ -174,73 +139,42 @@ fn is_rq(data: &[u8]) -> bool {
     eqe::qp::QUEUE_TYPE.get(data) == queue_type::RQ
 }
 
-/// Whether an event says that a QP uses no receive of its SRQ any more.
-pub(crate) fn is_last_wqe(e: &Eqe, qpn: u32) -> bool {
-    e.kind() == event::SRQ_LAST_WQE && eqe::qp::NUMBER.get(e.data()) == qpn
-}
-
-/// What an event means for the objects it names, before anybody is told.
+/// Does what an event asks for at the object that it names. What is about an object that is gone is nobody's.
 pub(crate) fn note(e: &Eqe, watches: &Watches) {
     let data = e.data();
-    let (watch, flag) = match e.kind() {
-        event::WQ_CATASTROPHIC | event::WQ_INVALID_REQUEST | event::WQ_ACCESS_ERROR if is_rq(data) => {
-            let found = watches.by_rqn(eqe::qp::NUMBER.get(data));
-            (found.map_or(core::ptr::null_mut(), |(_, watch)| watch.as_ptr()), Watch::QP_ERROR)
-        }
-        event::COMPLETION => (watches.cqs.get(eqe::completion::CQN.get(data)), Watch::CQ_EVENT),
-        event::CQ_ERROR => (watches.cqs.get(eqe::cq_error::CQN.get(data)), Watch::CQ_ERROR),
-        event::WQ_CATASTROPHIC | event::WQ_INVALID_REQUEST | event::WQ_ACCESS_ERROR => {
-            (watches.qps.get(eqe::qp::NUMBER.get(data)), Watch::QP_ERROR)
-        }
-        event::SRQ_LAST_WQE => (watches.qps.get(eqe::qp::NUMBER.get(data)), Watch::LAST_WQE),
-        event::SRQ_CATASTROPHIC => (watches.srqs.get(eqe::qp::NUMBER.get(data)), Watch::SRQ_ERROR),
-        _ => return,
-    };
-    // SAFETY: objects leave the table before they go; null is none.
-    if let Some(watch) = unsafe { watch.as_ref() } {
-        watch.raise(flag);
-    }
-}
-
-/// What the user is told of an event; nothing if it is about an object that is gone, or nobody's business.
-pub(crate) fn decode(e: &Eqe, watches: &Watches) -> Option<Event> {
-    let data = e.data();
     let number = eqe::qp::NUMBER.get(data);
-    let qp = || match is_rq(data) {
-        true => watches.by_rqn(number).map(|(qpn, _)| Qpn::new(qpn)),
-        false => (!watches.qps.get(number).is_null()).then(|| Qpn::new(number)),
-    };
-    let srq = || (!watches.srqs.get(number).is_null()).then(|| Srqn::new(number));
-    let cq = |number: u32| (!watches.cqs.get(number).is_null()).then(|| Cqn::new(number));
-    match e.kind() {
-        event::COMPLETION => cq(eqe::completion::CQN.get(data)).map(Event::Completion),
-        event::CQ_ERROR => cq(eqe::cq_error::CQN.get(data)).map(Event::CqError),
-        event::COMM_ESTABLISHED => qp().map(Event::CommunicationEstablished),
-        event::SEND_QUEUE_DRAINED => qp().map(Event::SendQueueDrained),
-        event::WQ_CATASTROPHIC => qp().map(Event::QpFatal),
-        event::WQ_INVALID_REQUEST => qp().map(Event::QpRequestError),
-        event::WQ_ACCESS_ERROR => qp().map(Event::QpAccessError),
-        event::SRQ_LAST_WQE => qp().map(Event::LastWqeReached),
-        event::SRQ_CATASTROPHIC => srq().map(Event::SrqError),
-        event::SRQ_RQ_LIMIT => srq().map(Event::SrqLimit),
-        event::PORT_CHANGE => port(e),
-        event::PAGE_REQUEST | FORGOTTEN => None,
+    let qp = || if is_rq(data) { watches.by_rqn(number) } else { NonNull::new(watches.qps.get(number)) };
+    let srq = || NonNull::new(watches.srqs.get(number));
+    let (object, flags, news) = match e.kind() {
+        event::COMPLETION => return watches.completed(eqe::completion::CQN.get(data)),
+        event::CQ_ERROR => return watches.cq_failed(eqe::cq_error::CQN.get(data)),
+        event::PORT_CHANGE => return port(e, watches),
+        event::PAGE_REQUEST => return,
+        event::COMM_ESTABLISHED => (qp(), 0, news::COMMUNICATION_ESTABLISHED),
+        event::SEND_QUEUE_DRAINED => (qp(), 0, news::SEND_QUEUE_DRAINED),
+        event::WQ_CATASTROPHIC => (qp(), Watch::QP_ERROR, news::QP_FATAL),
+        event::WQ_INVALID_REQUEST => (qp(), Watch::QP_ERROR, news::QP_REQUEST_ERROR),
+        event::WQ_ACCESS_ERROR => (qp(), Watch::QP_ERROR, news::QP_ACCESS_ERROR),
+        event::SRQ_LAST_WQE => (qp(), Watch::LAST_WQE, news::LAST_WQE_REACHED),
+        event::SRQ_CATASTROPHIC => (srq(), Watch::SRQ_ERROR, news::SRQ_ERROR),
+        event::SRQ_RQ_LIMIT => (srq(), 0, news::SRQ_LIMIT),
         other => {
             log::debug!("event {other:#x}, sub type {:#x}: nobody understands it", e.sub_type());
-            None
+            return;
         }
-    }
+    };
+    watches.note(object, flags, news);
 }
 
-fn port(e: &Eqe) -> Option<Event> {
-    let port = PortNum(eqe::port_change::PORT.get(e.data()) as u8);
-    Some(match e.sub_type() {
-        port_sub_type::DOWN => Event::PortDown(port),
-        port_sub_type::ACTIVE => Event::PortActive(port),
-        port_sub_type::LID => Event::LidChange(port),
-        port_sub_type::PKEY => Event::PkeyChange(port),
-        port_sub_type::GUID => Event::GidChange(port),
-        port_sub_type::CLIENT_REREGISTER => Event::ClientReregister(port),
-        _ => return None,
-    })
+fn port(e: &Eqe, watches: &Watches) {
+    let news = match e.sub_type() {
+        port_sub_type::DOWN => news::PORT_DOWN,
+        port_sub_type::ACTIVE => news::PORT_ACTIVE,
+        port_sub_type::LID => news::LID_CHANGE,
+        port_sub_type::PKEY => news::PKEY_CHANGE,
+        port_sub_type::GUID => news::GID_CHANGE,
+        port_sub_type::CLIENT_REREGISTER => news::CLIENT_REREGISTER,
+        _ => return,
+    };
+    watches.note_port(eqe::port_change::PORT.get(e.data()), news);
 }

@@ -11,12 +11,12 @@ use crate::{
     table::Table,
     uar::Uar,
     users::Users,
-    watch::Watches,
+    watch::{Watch, Watches},
 };
 use bareverbs::{DeviceAttr, Error, Event, LinkLayer, Mtu};
 use bareverbs_hal::{DmaBuffer, Mapping, PciFunction};
 use bareverbs_mlx5_prm::{cmd::Opcode, context::cmd_hca_cap};
-use core::{mem::ManuallyDrop, ptr::NonNull};
+use core::mem::ManuallyDrop;
 
 /// An open function.
 pub(crate) struct Hca<H: PciFunction, P: Policy> {
@@ -198,25 +198,23 @@ impl<H: PciFunction, P: Policy> Hca<H, P> {
         let _ = self.control.try_with(|control| control.drive(&self.hal));
     }
 
-    /// Enters an object's flags into a table of [`Watches`] under its number.
+    /// Enters an object into a table of [`Watches`] under its number.
     ///
     /// # Safety
-    /// `watch` lives until the number is taken out again by [`unwatch`](Self::unwatch).
-    pub(crate) unsafe fn watch(
+    /// `watch` stays where it is until it is taken out again by [`Control::unwatch`].
+    pub(crate) unsafe fn watch<T: AsRef<Watch>>(
         &self,
-        table: fn(&Watches) -> &Table<crate::watch::Watch>,
+        table: fn(&Watches) -> &Table<T>,
         number: u32,
-        watch: NonNull<crate::watch::Watch>,
+        watch: &T,
     ) -> Result<(), Error> {
-        self.control.with(|control| table(&control.watches).insert(&self.hal, number, watch))
+        // SAFETY: the caller's promise.
+        self.control.with(|control| unsafe { Watches::insert(table(&control.watches), &self.hal, number, watch) })
     }
 
-    /// Takes an object's flags out of a table, and its events out of the queues.
-    pub(crate) fn unwatch(&self, table: fn(&Watches) -> &Table<crate::watch::Watch>, number: u32) {
-        self.control.with(|control| {
-            table(&control.watches).remove(number);
-            control.forget_events(&self.hal);
-        });
+    /// Takes an object out of a table, and its events out of the queues and lists.
+    pub(crate) fn unwatch(&self, table: fn(&Watches) -> &Table<Watch>, number: u32, watch: &Watch) {
+        self.control.with(|control| control.unwatch(&self.hal, table, number, watch));
     }
 
     /// Notes all events that came until now, so that none is taken for one of what an object does next.
@@ -230,8 +228,8 @@ impl<H: PciFunction, P: Policy> Hca<H, P> {
     }
 
     /// Nobody is to hear that a QP uses no receive of its SRQ any more.
-    pub(crate) fn forget_last_wqe(&self, qpn: u32) {
-        self.control.with(|control| control.forget_last_wqe(qpn));
+    pub(crate) fn forget_last_wqe(&self, watch: &Watch) {
+        self.control.with(|control| control.forget_last_wqe(watch));
     }
 
     /// The mark by which address handles of this device are recognized.

@@ -326,7 +326,7 @@ impl<H: PciFunction, P: Policy> QpObject<H, P> {
         // SAFETY: nobody else has a handle yet.
         unsafe { self.send.get() }.set_qpn(qpn);
         // SAFETY: the object takes the number out before it goes.
-        unsafe { hca.watch(|watches| &watches.qps, qpn, NonNull::from(&self.watch)) }
+        unsafe { hca.watch(|watches| &watches.qps, qpn, &self.watch) }
     }
 
     /// PRM: CREATE_QP.
@@ -426,7 +426,7 @@ impl<H: PciFunction, P: Policy> QpObject<H, P> {
             hca.destroy(Opcode::DESTROY_QP, qpn)?;
         }
         self.sweep();
-        hca.unwatch(|watches| &watches.qps, qpn);
+        hca.unwatch(|watches| &watches.qps, qpn, &self.watch);
         self.target.set_qpn(NO_QPN);
         Ok(())
     }
@@ -513,7 +513,7 @@ impl<H: PciFunction, P: Policy> Drop for QpObject<H, P> {
         let outcome = self.destroy();
         let hca = self.device.hca();
         if outcome.is_err() {
-            hca.unwatch(|watches| &watches.qps, self.qpn());
+            hca.unwatch(|watches| &watches.qps, self.qpn(), &self.watch);
         }
         let user = self.user_index.load(Ordering::Relaxed);
         if user != NO_USER {

@@ -176,7 +176,7 @@ impl<H: PciFunction, P: Policy> QpObject<H, P> {
             hca.drive();
         }
         if from != QpState::Err {
-            hca.forget_last_wqe(self.qpn());
+            hca.forget_last_wqe(&self.watch);
         }
     }
 

@@ -80,10 +80,10 @@ impl<H: PciFunction, P: Policy> QpObject<H, P> {
         let domain = hca.control.with(|control| control.transport_domain(&hca.hal))?;
         self.create_tis(domain)?;
         let sqn = self.create_sq(user)?;
-        self.watch.set_raw(sqn, 0);
+        self.watch.set_raw(0);
         if self.shape.recv.is_some() {
             let rqn = self.create_rq(user)?;
-            self.watch.set_raw(sqn, rqn);
+            self.watch.set_raw(rqn);
             self.create_tir(domain, rqn)?;
         }
         Ok(sqn)

@@ -18,7 +18,7 @@ use crate::{
     watch::Watch,
 };
 use bareverbs::{
-    Argument, Error, Object, PostError, PostListError, RecvWr, SharedReceiveQueue, SrqAttr, Srqn, XrcSrqInit,
+    Argument, Error, Object, PostError, PostListError, RecvWr, SharedReceiveQueue, SrqAttr, SrqInit, Srqn, XrcSrqInit,
     srq::{SrqSlot, SrqSlots},
 };
 use bareverbs_hal::PciFunction;
@@ -51,6 +51,7 @@ pub(crate) struct SrqObject<H: PciFunction, P: Policy> {
     ring: Owned<SrqRing>,
     srqn: AtomicU32,
     max_sge: u32,
+    context: u64,
     /// What an XRC SRQ has beside a common one.
     xrc: Option<Xrc<H, P>>,
     buffer: ManuallyDrop<Buffer>,
@@ -123,7 +124,7 @@ impl Shape {
 
 impl<H: PciFunction, P: Policy> Srq<H, P> {
     /// Makes an SRQ. PRM: CREATE_RMP.
-    pub(crate) fn create(device: &Mlx5<H, P>, pd: &Pd<H, P>, init: &SrqAttr) -> Result<Self, Error> {
+    pub(crate) fn create(device: &Mlx5<H, P>, pd: &Pd<H, P>, init: &SrqInit) -> Result<Self, Error> {
         Self::new(device, pd, init, || Ok(None), SrqObject::create_rmp)
     }
 
@@ -145,13 +146,14 @@ impl<H: PciFunction, P: Policy> Srq<H, P> {
             let target = ManuallyDrop::new(Queueless::new(&device.hca().hal)?);
             Ok(Some(Xrc { domain: domain.clone(), cq: cq.clone(), target, user_index: AtomicU32::new(NO_USER) }))
         };
-        Self::new(device, pd, &init.attr, xrc, SrqObject::create_xrc_srq)
+        let common = SrqInit { attr: init.attr, context: init.context };
+        Self::new(device, pd, &common, xrc, SrqObject::create_xrc_srq)
     }
 
     fn new(
         device: &Mlx5<H, P>,
         pd: &Pd<H, P>,
-        init: &SrqAttr,
+        init: &SrqInit,
         xrc: impl FnOnce() -> Result<Option<Xrc<H, P>>, Error>,
         command: fn(&SrqObject<H, P>, Shape) -> Result<u32, Error>,
     ) -> Result<Self, Error> {
@@ -162,7 +164,7 @@ impl<H: PciFunction, P: Policy> Srq<H, P> {
         if hca.attr.max_srq == 0 {
             return Err(Error::Unsupported("shared receive queues"));
         }
-        let shape = Shape::new(hca, init)?;
+        let shape = Shape::new(hca, &init.attr)?;
         hca.control.with(|control| count_up(&mut control.srqs, hca.caps.limits.srqs, Argument::Srqs))?;
         let memory = Buffer::new(hca, shape.len() + RECORD_LEN).and_then(|buffer| {
             match StateMemory::<SrqSlot>::new(&hca.hal, 1 << shape.log_slots) {
@@ -204,6 +206,7 @@ impl<H: PciFunction, P: Policy> Srq<H, P> {
             ring: Owned::new(ring),
             srqn: AtomicU32::new(NO_SRQN),
             max_sge: shape.max_sge(),
+            context: init.context,
             xrc,
             buffer: ManuallyDrop::new(buffer),
             state: ManuallyDrop::new(state),
@@ -260,7 +263,7 @@ impl<H: PciFunction, P: Policy> SrqObject<H, P> {
         let srqn = command(self, shape)?;
         self.srqn.store(srqn, Ordering::Relaxed);
         // SAFETY: the object takes the number out before it goes.
-        unsafe { self.device.hca().watch(|watches| &watches.srqs, srqn, NonNull::from(&self.watch)) }
+        unsafe { self.device.hca().watch(|watches| &watches.srqs, srqn, &self.watch) }
     }
 
     fn create_xrc_srq(&self, shape: Shape) -> Result<u32, Error> {
@@ -320,7 +323,7 @@ impl<H: PciFunction, P: Policy> SrqObject<H, P> {
             // SAFETY: the target lives until the object goes.
             xrc.cq.sweep(xrc.user_index.load(Ordering::Relaxed), unsafe { xrc.target.target().as_ref() });
         }
-        hca.unwatch(|watches| &watches.srqs, srqn);
+        hca.unwatch(|watches| &watches.srqs, srqn, &self.watch);
         self.srqn.store(NO_SRQN, Ordering::Relaxed);
         Ok(())
     }
@@ -362,7 +365,7 @@ impl<H: PciFunction, P: Policy> Drop for SrqObject<H, P> {
         let outcome = self.destroy();
         let hca = self.device.hca();
         if outcome.is_err() {
-            hca.unwatch(|watches| &watches.srqs, self.srqn());
+            hca.unwatch(|watches| &watches.srqs, self.srqn(), &self.watch);
         }
         if let Some(xrc) = &mut self.xrc {
             let user = xrc.user_index.load(Ordering::Relaxed);
@@ -386,6 +389,10 @@ impl<H: PciFunction, P: Policy> Drop for SrqObject<H, P> {
 impl<H: PciFunction, P: Policy> SharedReceiveQueue for Srq<H, P> {
     fn srqn(&self) -> Srqn {
         Srqn::new(self.0.srqn())
+    }
+
+    fn context(&self) -> u64 {
+        self.0.context
     }
 
     /// PRM: QUERY_RMP, QUERY_XRC_SRQ.

@@ -91,13 +91,14 @@ impl<T> Table<T> {
         Ok(())
     }
 
-    /// Takes away what stands at a number.
-    pub(crate) fn remove(&self, number: u32) {
+    /// Takes an object away from its number, if it stands there.
+    pub(crate) fn remove(&self, number: u32, object: &T) {
         let leaf = self.root()[(number >> BITS & MASK) as usize].load(Ordering::Relaxed);
-        // The empty leaf holds nulls already, so writing one more is harmless.
         // SAFETY: every place of the root points to a leaf that lives as long as the table.
-        let leaf = unsafe { &*leaf };
-        leaf[(number & MASK) as usize].store(null_mut(), Ordering::Release);
+        let place = unsafe { &(&*leaf)[(number & MASK) as usize] };
+        if core::ptr::eq(place.load(Ordering::Relaxed), object) {
+            place.store(null_mut(), Ordering::Release);
+        }
     }
 
     /// All objects, in rising order of their numbers.

@@ -105,7 +105,7 @@ fn limits(judge: &mut Judge, device: &Device5) {
     judge.refuses("open_xrcd", || device.open_xrcd(), one(Argument::Xrcds));
     judge.refuses(
         "create_xrc_srq",
-        || device.create_xrc_srq(&pd, &XrcSrqInit { attr: srq_init, xrcd: &xrcd, cq: &cq }),
+        || device.create_xrc_srq(&pd, &XrcSrqInit { attr: srq_init, context: 0, xrcd: &xrcd, cq: &cq }),
         one(Argument::Srqs),
     );
     judge.refuses("create_xrc_target", || device.create_xrc_target(&xrcd, 0), one(Argument::Qps));

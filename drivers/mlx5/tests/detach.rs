@@ -81,7 +81,11 @@ fn an_xrc_srq_is_no_qps_own() {
     let cq = pair.b.cq(15);
     let xrcd = pair.b.device.open_xrcd().expect("a domain");
     let attr = SrqAttr { max_wr: 7, max_sge: 1, limit: 0 };
-    let srq = pair.b.device.create_xrc_srq(&pair.b.pd, &XrcSrqInit { attr, xrcd: &xrcd, cq: &cq }).expect("an SRQ");
+    let srq = pair
+        .b
+        .device
+        .create_xrc_srq(&pair.b.pd, &XrcSrqInit { attr, context: 0, xrcd: &xrcd, cq: &cq })
+        .expect("an SRQ");
     for kind in [QpType::Rc, QpType::Ud] {
         let init =
             QpInit { kind, send_cq: &cq, recv_cq: &cq, srq: Some(&srq), cap: CAP, signal_all: false, context: 0 };

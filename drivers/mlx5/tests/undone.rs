@@ -19,7 +19,7 @@ fn all_of_it(device: &Dev) -> Result<(), Error> {
     let (pd, xrcd) = (device.alloc_pd()?, device.open_xrcd()?);
     let cq = device.create_cq(&CqInit { entries: 7, ..CqInit::default() })?;
     let attr = SrqAttr { max_wr: 7, max_sge: 1, limit: 0 };
-    let mut srq = device.create_xrc_srq(&pd, &XrcSrqInit { attr, xrcd: &xrcd, cq: &cq })?;
+    let mut srq = device.create_xrc_srq(&pd, &XrcSrqInit { attr, context: 0, xrcd: &xrcd, cq: &cq })?;
     srq.set_limit(2)?;
     srq.query()?;
     let cap = QpCap { max_send_wr: 4, max_send_sge: 1, ..QpCap::default() };

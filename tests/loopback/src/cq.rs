@@ -1,12 +1,12 @@
 //! Completion queues: a list, and which requests each completion retires.
 
 use crate::{
-    device::{Node, refuse_if_held},
+    device::{Node, in_range, refuse_if_held},
     qp::QpState,
 };
 use bareverbs::{
-    Completion, CompletionQueue, CompletionView, CqInit, Cqn, Destroy, Error, Event, Notify, PollError, Qpn, Refused,
-    WcFlags, WcOpcode, WcStatus,
+    Argument, Completion, CompletionChannel, CompletionQueue, CompletionView, CqEvent, CqInit, Cqn, Destroy, Error,
+    Event, Notify, PollError, Qpn, Refused, WcFlags, WcOpcode, WcStatus,
 };
 use std::{
     cell::{Cell, RefCell},
@@ -18,8 +18,17 @@ use std::{
 /// A completion queue.
 pub struct Cq(pub(crate) Rc<CqState>);
 
+/// A completion channel.
+pub struct Channel(pub(crate) Rc<ChannelState>);
+
+pub(crate) struct ChannelState {
+    pub(crate) node: Rc<Node>,
+    events: RefCell<VecDeque<CqEvent>>,
+}
+
 pub(crate) struct CqState {
     pub(crate) node: Rc<Node>,
+    channel: Option<Rc<ChannelState>>,
     number: u32,
     capacity: u32,
     context: u64,
@@ -28,6 +37,8 @@ pub(crate) struct CqState {
     error: Cell<bool>,
     /// A service call told of the error: from then on no entry comes out.
     told: Cell<bool>,
+    /// Completion events that were got and not acknowledged.
+    got: Cell<u32>,
 }
 
 /// A completion, and what is free again once it is polled.
@@ -59,7 +70,11 @@ impl CqState {
         };
         if told {
             self.armed.set(None);
-            self.node.events.borrow_mut().push_back(Event::Completion(Cqn::new(self.number)));
+            let event = CqEvent { cqn: Cqn::new(self.number), context: self.context };
+            match &self.channel {
+                Some(channel) => channel.events.borrow_mut().push_back(event),
+                None => self.node.events.borrow_mut().push_back(Event::Completion(event)),
+            }
         }
         self.entries.borrow_mut().push_back(entry);
     }
@@ -72,6 +87,11 @@ impl CqState {
     /// Whether it did.
     pub(crate) fn is_told(&self) -> bool {
         self.told.get()
+    }
+
+    /// Somebody got a completion event.
+    pub(crate) fn count_event(&self) {
+        self.got.set(self.got.get() + 1);
     }
 
     /// Takes out what belongs to a QP that is gone or was reset, and tells how many receives that gives back.
@@ -101,16 +121,46 @@ impl CqState {
 impl Drop for CqState {
     fn drop(&mut self) {
         let own = Cqn::new(self.number);
-        let about = |e: &Event| matches!(e, Event::Completion(cqn) | Event::CqError(cqn) if *cqn == own);
-        self.node.events.borrow_mut().retain(|e| !about(e));
+        self.node.events.borrow_mut().retain(|e| match e {
+            Event::Completion(event) => event.cqn != own,
+            Event::CqError(cqn) => *cqn != own,
+            _ => true,
+        });
+        if let Some(channel) = &self.channel {
+            channel.events.borrow_mut().retain(|event| event.cqn != own);
+        }
+    }
+}
+
+impl Channel {
+    pub(crate) fn new(node: Rc<Node>) -> Self {
+        Self(Rc::new(ChannelState { node, events: RefCell::default() }))
+    }
+}
+
+impl Destroy for Channel {
+    fn destroy(self) -> Result<(), Refused<Self>> {
+        refuse_if_held(self, |channel| Rc::strong_count(&channel.0))
+    }
+}
+
+impl CompletionChannel for Channel {
+    fn event(&self) -> Result<Option<CqEvent>, Error> {
+        self.0.node.net.progress();
+        let event = self.0.events.borrow_mut().pop_front();
+        if let Some(event) = event {
+            self.0.node.count_event(event.cqn);
+        }
+        Ok(event)
     }
 }
 
 impl Cq {
-    pub(crate) fn new(node: Rc<Node>, init: &CqInit) -> Self {
+    pub(crate) fn new(node: Rc<Node>, init: &CqInit, channel: Option<&Channel>) -> Self {
         let number = node.number();
         let state = Rc::new(CqState {
             node,
+            channel: channel.map(|channel| channel.0.clone()),
             number,
             capacity: init.entries,
             context: init.context,
@@ -118,6 +168,7 @@ impl Cq {
             armed: Cell::new(None),
             error: Cell::new(false),
             told: Cell::new(false),
+            got: Cell::new(0),
         });
         state.node.cqs.borrow_mut().insert(number, Rc::downgrade(&state));
         Self(state)
@@ -126,7 +177,12 @@ impl Cq {
 
 impl Destroy for Cq {
     fn destroy(self) -> Result<(), Refused<Self>> {
-        refuse_if_held(self, |cq| Rc::strong_count(&cq.0))
+        match self.0.got.get() {
+            events if events > 0 && Rc::strong_count(&self.0) == 1 => {
+                Err(Refused { handle: self, error: Error::Unacknowledged { events } })
+            }
+            _ => refuse_if_held(self, |cq| Rc::strong_count(&cq.0)),
+        }
     }
 }
 
@@ -170,6 +226,12 @@ impl CompletionQueue for Cq {
             return Err(Error::CqError);
         }
         self.0.armed.set(Some(which));
+        Ok(())
+    }
+
+    fn ack_events(&mut self, n: u32) -> Result<(), Error> {
+        in_range(Argument::CqEvents, n, 0, self.0.got.get())?;
+        self.0.got.set(self.0.got.get() - n);
         Ok(())
     }
 

@@ -1,10 +1,10 @@
 //! The device, the net that joins devices, and protection domains.
 
-use crate::{Cq, Mr, Qp, Srq, Window, cq::CqState, mr::Region, qp::QpState, window::WindowState};
+use crate::{Channel, Cq, Mr, Qp, Srq, Window, cq::CqState, mr::Region, qp::QpState, window::WindowState};
 use bareverbs::{
-    Absent, AddressHandle, AhAttr, Argument, CqInit, Destroy, Device, DeviceAttr, Error, Event, Gid, GidEntry, GidType,
-    Lid, LinkLayer, Memory, Mtu, Object, Pkey, PortAttr, PortNum, PortState, QpInit, QpType, Refused, RegionInit,
-    SrqAttr, WindowKind,
+    Absent, AddressHandle, AhAttr, Argument, CqInit, Cqn, Destroy, Device, DeviceAttr, Error, Event, Gid, GidEntry,
+    GidType, Lid, LinkLayer, Memory, Mtu, Object, Pkey, PortAttr, PortNum, PortState, QpInit, QpType, Refused,
+    RegionInit, SrqInit, WindowKind,
 };
 use std::{
     cell::{Cell, RefCell},
@@ -98,6 +98,18 @@ impl Node {
         0x100 + n * 7
     }
 
+    /// The CQ of a number.
+    fn cq(&self, cqn: Cqn) -> Option<Rc<CqState>> {
+        self.cqs.borrow().get(&cqn.get()).and_then(Weak::upgrade)
+    }
+
+    /// Somebody got a completion event of a CQ.
+    pub(crate) fn count_event(&self, cqn: Cqn) {
+        if let Some(cq) = self.cq(cqn) {
+            cq.count_event();
+        }
+    }
+
     /// The GID of a node: of a made-up MAC that holds the LID.
     pub(crate) fn gid(lid: Lid) -> Gid {
         let [hi, lo] = lid.0.to_be_bytes();
@@ -169,11 +181,18 @@ impl Loopback {
     fn owns(&self, node: &Rc<Node>, object: Object) -> Result<(), Error> {
         if Rc::ptr_eq(&self.0, node) { Ok(()) } else { Err(Error::Foreign(object)) }
     }
+
+    fn create_cq_with(&self, channel: Option<&Channel>, init: &CqInit) -> Result<Cq, Error> {
+        in_range(Argument::CqEntries, init.entries, 1, self.attributes().max_cqe)?;
+        in_range(Argument::CompVector, init.comp_vector, 0, 0)?;
+        Ok(Cq::new(self.0.clone(), init, channel))
+    }
 }
 
 impl Device for Loopback {
     type Pd = Pd;
     type Cq = Cq;
+    type Channel = Channel;
     type Srq = Srq;
     type Qp = Qp;
     type Mr<M: Memory> = Mr<M>;
@@ -235,16 +254,24 @@ impl Device for Loopback {
     }
 
     fn create_cq(&self, init: &CqInit) -> Result<Cq, Error> {
-        in_range(Argument::CqEntries, init.entries, 1, self.attributes().max_cqe)?;
-        in_range(Argument::CompVector, init.comp_vector, 0, 0)?;
-        Ok(Cq::new(self.0.clone(), init))
+        self.create_cq_with(None, init)
     }
 
-    fn create_srq(&self, pd: &Pd, init: &SrqAttr) -> Result<Srq, Error> {
+    fn create_comp_channel(&self) -> Result<Channel, Error> {
+        Ok(Channel::new(self.0.clone()))
+    }
+
+    fn create_cq_on(&self, channel: &Channel, init: &CqInit) -> Result<Cq, Error> {
+        self.owns(&channel.0.node, Object::Channel)?;
+        self.create_cq_with(Some(channel), init)
+    }
+
+    fn create_srq(&self, pd: &Pd, init: impl Into<SrqInit>) -> Result<Srq, Error> {
+        let init = init.into();
         self.owns(&pd.node, Object::Pd)?;
-        in_range(Argument::SrqEntries, init.max_wr, 1, MAX_WR)?;
-        in_range(Argument::SrqSge, init.max_sge, 1, MAX_SGE)?;
-        Ok(Srq::new(self.0.clone(), pd, init))
+        in_range(Argument::SrqEntries, init.attr.max_wr, 1, MAX_WR)?;
+        in_range(Argument::SrqSge, init.attr.max_sge, 1, MAX_SGE)?;
+        Ok(Srq::new(self.0.clone(), pd, &init))
     }
 
     fn create_qp(&self, pd: &Pd, init: &QpInit<'_, Self>) -> Result<Qp, Error> {
@@ -292,10 +319,10 @@ impl Device for Loopback {
     fn service(&self) -> Result<Option<Event>, Error> {
         self.0.net.progress();
         let event = self.0.events.borrow_mut().pop_front();
-        if let Some(Event::CqError(cqn)) = event
-            && let Some(cq) = self.0.cqs.borrow().get(&cqn.get()).and_then(Weak::upgrade)
-        {
-            cq.tell_error();
+        match event {
+            Some(Event::CqError(cqn)) => self.0.cq(cqn).iter().for_each(|cq| cq.tell_error()),
+            Some(Event::Completion(event)) => self.0.count_event(event.cqn),
+            _ => {}
         }
         Ok(event)
     }

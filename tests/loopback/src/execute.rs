@@ -5,7 +5,8 @@ use crate::{
     qp::{Data, PostedSend, QpState, Work},
 };
 use bareverbs::{
-    Access, Completion, Qkey, QpState as State, QpType, Qpn, RetryCount, SendFlags, SendOp, WcFlags, WcOpcode, WcStatus,
+    Access, Completion, Event, Qkey, QpState as State, QpType, Qpn, RetryCount, SendFlags, SendOp, WcFlags, WcOpcode,
+    WcStatus,
 };
 use std::rc::{Rc, Weak};
 
@@ -196,6 +197,7 @@ impl QpState {
 
     /// Breaks the responder: the requester made an access it may not.
     fn refuse(&self) -> Outcome {
+        self.node.events.borrow_mut().push_back(Event::QpAccessError(Qpn::new(self.number)));
         self.fail();
         Outcome::Failed(WcStatus::RemoteAccess)
     }

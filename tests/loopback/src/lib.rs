@@ -20,7 +20,7 @@ mod qp;
 mod srq;
 mod window;
 
-pub use cq::{Cq, View};
+pub use cq::{Channel, Cq, View};
 pub use device::{Clock, Loopback, Net, Pd};
 pub use mr::Mr;
 pub use qp::Qp;
@@ -43,4 +43,4 @@ macro_rules! boxed_handle {
     )+};
 }
 
-boxed_handle!(Loopback, Pd, Cq, Srq, Qp, Window);
+boxed_handle!(Loopback, Pd, Channel, Cq, Srq, Qp, Window);

@@ -200,6 +200,9 @@ impl Drop for QpState {
     fn drop(&mut self) {
         self.sweep();
         self.node.qps.borrow_mut().remove(&self.number);
+        let own = Qpn::new(self.number);
+        let about = |e: &Event| matches!(e, Event::QpAccessError(qpn) | Event::LastWqeReached(qpn) if *qpn == own);
+        self.node.events.borrow_mut().retain(|e| !about(e));
     }
 }
 

@@ -4,7 +4,9 @@ use crate::{
     device::{Node, Pd, in_range, refuse_if_held},
     qp::PostedRecv,
 };
-use bareverbs::{Argument, Destroy, Error, Event, PostError, RecvWr, Refused, SharedReceiveQueue, SrqAttr, Srqn};
+use bareverbs::{
+    Argument, Destroy, Error, Event, PostError, RecvWr, Refused, SharedReceiveQueue, SrqAttr, SrqInit, Srqn,
+};
 use std::{cell::RefCell, collections::VecDeque, rc::Rc};
 
 /// A shared receive queue.
@@ -13,6 +15,7 @@ pub struct Srq(pub(crate) Rc<SrqState>);
 pub(crate) struct SrqState {
     pub(crate) node: Rc<Node>,
     number: u32,
+    context: u64,
     /// The domain of its requests' buffers.
     pub(crate) pd: Rc<u32>,
     inner: RefCell<Inner>,
@@ -49,12 +52,19 @@ impl SrqState {
     }
 }
 
+impl Drop for SrqState {
+    fn drop(&mut self) {
+        let own = Srqn::new(self.number);
+        self.node.events.borrow_mut().retain(|e| !matches!(e, Event::SrqLimit(srqn) if *srqn == own));
+    }
+}
+
 impl Srq {
-    pub(crate) fn new(node: Rc<Node>, pd: &Pd, init: &SrqAttr) -> Self {
+    pub(crate) fn new(node: Rc<Node>, pd: &Pd, init: &SrqInit) -> Self {
         let number = node.number();
-        let attr = SrqAttr { limit: 0, ..*init };
+        let attr = SrqAttr { limit: 0, ..init.attr };
         let inner = RefCell::new(Inner { attr, used: 0, staged: VecDeque::new(), ready: VecDeque::new() });
-        Self(Rc::new(SrqState { node, number, pd: pd.id.clone(), inner }))
+        Self(Rc::new(SrqState { node, number, context: init.context, pd: pd.id.clone(), inner }))
     }
 }
 
@@ -67,6 +77,10 @@ impl Destroy for Srq {
 impl SharedReceiveQueue for Srq {
     fn srqn(&self) -> Srqn {
         Srqn::new(self.0.number)
+    }
+
+    fn context(&self) -> u64 {
+        self.0.context
     }
 
     fn query(&mut self) -> Result<SrqAttr, Error> {

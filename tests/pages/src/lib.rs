@@ -29,11 +29,13 @@ page! {
     alloc_pd
     reg_mr
     rereg_mr
+    create_comp_channel
     create_cq
     destroy_cq
     resize_cq
     req_notify_cq
     get_cq_event
+    ack_cq_events
     poll_cq
     modify_cq
     create_srq

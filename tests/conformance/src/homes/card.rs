@@ -17,7 +17,7 @@ const LINK_UP: Duration = Duration::from_secs(30);
 /// Opens a function; on Ethernet its port gets the link-local GID.
 pub fn open<F: PciFunction + Clone>(function: &F) -> Result<Mlx5<F>, String> {
     let error = |e: bareverbs::Error| e.to_string();
-    let device = Mlx5::open(function.clone(), Config::default()).map_err(error)?;
+    let device = Mlx5::open(function.clone(), Config { completion_vectors: 3, ..Config::default() }).map_err(error)?;
     let port = device.query_port(PORT).map_err(error)?;
     if port.link_layer == LinkLayer::Ethernet {
         let entry = GidEntry { gid: Gid::link_local(port.mac), kind: GidType::RoceV2, mac: port.mac, vlan: None };

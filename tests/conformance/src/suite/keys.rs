@@ -7,8 +7,9 @@ use super::{
 };
 use alloc::{vec, vec::Vec};
 use bareverbs::{
-    Access, Argument, Bind, Completion, Destroy, Device, Error, MemoryRegion, MemoryWindow, Object, PostError, QpAttr,
-    QpCap, QpState, QpType, QueuePair, Rkey, SendFlags, SendOp, SendWr, WcOpcode, WcStatus, WindowKind,
+    Access, Argument, Bind, Completion, CompletionQueue, Destroy, Device, Error, MemoryRegion, MemoryWindow, Notify,
+    Object, PostError, QpAttr, QpCap, QpState, QpType, QueuePair, Rkey, SendFlags, SendOp, SendWr, WcOpcode, WcStatus,
+    WindowKind,
 };
 
 pub(super) fn cases<D: Device>() -> Vec<Case<D>> {
@@ -98,6 +99,12 @@ pub(super) fn cases<D: Device>() -> Vec<Case<D>> {
             "ibv_post_send; ibv_poll_cq",
             "the receive tells the key, which is worthless from then on; the window can be bound anew",
             remote_invalidate,
+        ),
+        may(
+            "send_with_invalidate_notifies",
+            "ibv_req_notify_cq; ibv_post_send",
+            "its receive gives the event like any other, and as a solicited one if the sender asks",
+            remote_invalidate_notifies,
         ),
         may(
             "send_with_invalidate_of_what_is_no_one_s",
@@ -579,6 +586,30 @@ fn remote_invalidate<D: Device>(lab: &mut Lab<D>) -> Outcome {
         ensure_eq!((got.wr_id, got.status, got.opcode), (n.into(), WcStatus::Success, WcOpcode::Recv), "the receive");
         ensure_eq!((got.invalidated(), got.immediate(), got.byte_len), (Some(rkey), None, len as u32), "what it tells");
         refused(lab, &mut ends, write(mr.iova(), rkey), "afterwards")?;
+    }
+    Ok(())
+}
+
+fn remote_invalidate_notifies<D: Device>(lab: &mut Lab<D>) -> Outcome {
+    let (mut ends, mr) = world(lab)?;
+    let mut window = window(lab, WindowKind::TwoB)?;
+    let (any, bit) = (Notify::Any, SendFlags::SOLICITED);
+    for (n, which, flags, told) in [
+        (1, Notify::Solicited, SendFlags::empty(), false),
+        (2, Notify::Solicited, bit, true),
+        (3, any, SendFlags::empty(), true),
+    ] {
+        window.set_variant(n)?;
+        let rkey = bind(lab, &mut ends[1], &mut window, &mr.bind(0..64, WRITE)?)?;
+        ends[1].recv_cq.request_notify(which)?;
+        ends[1].recv(n.into(), 0..64)?;
+        ends[0].send(9, SendOp::SendInvalidate(rkey), 0..8, SendFlags::SIGNALED | flags)?;
+        ensure_eq!(lab.one(&mut ends[1].recv_cq)?.invalidated(), Some(rkey), "what it tells");
+        lab.one(&mut ends[0].send_cq)?;
+        if told {
+            lab.cq_event(1, &ends[1].recv_cq)?;
+        }
+        lab.no_event(1)?;
     }
     Ok(())
 }

@@ -4,8 +4,8 @@ use super::{Home, Outcome, Stop};
 use crate::connect::{self, Connection};
 use alloc::{format, vec, vec::Vec};
 use bareverbs::{
-    Access, Completion, CompletionQueue, CqInit, Destination, Device, Error, Event, MemoryRegion, QpCap, QpInit,
-    QpType, QueuePair, RawMemory, RecvWr, SendFlags, SendOp, SendWr, SrqAttr, UdDestination,
+    Access, Completion, CompletionQueue, CqEvent, CqInit, Destination, Device, Error, Event, MemoryRegion, QpCap,
+    QpInit, QpType, QueuePair, RawMemory, RecvWr, SendFlags, SendOp, SendWr, SrqAttr, UdDestination,
 };
 use core::{ops::Range, time::Duration};
 
@@ -162,7 +162,8 @@ impl<D: Device> Lab<D> {
 
     /// A CQ.
     pub fn cq(&self, i: usize, entries: u32) -> Outcome<D::Cq> {
-        Ok(self.devices[i].create_cq(&CqInit { entries, ..CqInit::default() })?)
+        let context = 0xc0 << 32 | u64::from(entries);
+        Ok(self.devices[i].create_cq(&CqInit { entries, context, ..CqInit::default() })?)
     }
 
     /// An SRQ for requests of two elements.
@@ -284,7 +285,6 @@ impl<D: Device> Lab<D> {
                     | Event::LidChange(_)
                     | Event::PkeyChange(_)
                     | Event::GidChange(_)
-                    | Event::SmChange(_)
                     | Event::ClientReregister(_)
                     | Event::CommunicationEstablished(_),
                 ) => {}
@@ -298,6 +298,11 @@ impl<D: Device> Lab<D> {
         let event = self.wait(&format!("{expected:?}"), || self.next_event(i))?;
         ensure_eq!(event, expected, "the event");
         Ok(())
+    }
+
+    /// Waits for the completion event of a CQ, which must be the next event.
+    pub fn cq_event(&self, i: usize, cq: &D::Cq) -> Outcome {
+        self.event(i, completion_event(cq))
     }
 
     /// No event comes.
@@ -319,6 +324,11 @@ pub fn left_out<T>(result: Result<T, Error>, name: &'static str) -> Outcome<bool
         Err(other) => Err(other.into()),
         Ok(_) => Ok(false),
     }
+}
+
+/// The completion event of a CQ.
+pub fn completion_event(cq: &impl CompletionQueue) -> Event {
+    Event::Completion(CqEvent { cqn: cq.cqn(), context: cq.context() })
 }
 
 /// Ids of completions.

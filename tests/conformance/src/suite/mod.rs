@@ -29,6 +29,7 @@ macro_rules! ensure_eq {
 }
 
 mod ah;
+mod channel;
 mod cq;
 mod cq_events;
 mod device;
@@ -168,6 +169,7 @@ pub fn table<D: Device>() -> Vec<(&'static str, Vec<Case<D>>)> {
         ("CQ", poll::cases()),
         ("CQ", notify::cases()),
         ("CQ", cq_events::cases()),
+        ("CQ", channel::cases()),
         ("SRQ", srq::cases()),
         ("SRQ", srq_messages::cases()),
         ("SRQ", srq_leaving::cases()),

@@ -8,7 +8,7 @@ use super::{
 use alloc::{vec, vec::Vec};
 use bareverbs::{
     Argument, CompletionQueue, Destroy, Device, Error, Event, Handle, MemoryRegion, PostError, PostListError, QpAttr,
-    QpCap, QpState, QpType, QueuePair, RecvWr, SendOp, SendWr, SharedReceiveQueue, SrqAttr, WcStatus,
+    QpCap, QpState, QpType, QueuePair, RecvWr, SendOp, SendWr, SharedReceiveQueue, SrqAttr, SrqInit, WcStatus,
 };
 
 pub(super) fn cases<D: Device>() -> Vec<Case<D>> {
@@ -31,6 +31,7 @@ pub(super) fn cases<D: Device>() -> Vec<Case<D>> {
             "0 and more than the device has are refused by the argument's name",
             bad_sizes,
         ),
+        must("srq_gives_its_context_back", "ibv_create_srq", "the user's context is the SRQ's", context),
         must("srq_of_another_device_s_pd", "ibv_create_srq", "the protection domain is one of the device's", foreign),
         must(
             "srq_gives_to_all_its_qps",
@@ -234,6 +235,16 @@ fn bad_sizes<D: Device>(lab: &mut Lab<D>) -> Outcome {
         let error = Error::OutOfRange { what, wanted: wanted.into(), max: max.into() };
         ensure_eq!(result, Err(error), "({max_wr}, {max_sge})");
     }
+    Ok(())
+}
+
+fn context<D: Device>(lab: &mut Lab<D>) -> Outcome {
+    let attr = SrqAttr { max_wr: 3, max_sge: 1, limit: 0 };
+    for context in [0x0123_4567_89ab_cdef, u64::MAX] {
+        let srq = lab.devices[0].create_srq(&lab.pds[0], SrqInit { attr, context })?;
+        ensure_eq!(srq.context(), context, "the context");
+    }
+    ensure_eq!(lab.devices[0].create_srq(&lab.pds[0], attr)?.context(), 0, "the context of none");
     Ok(())
 }
 

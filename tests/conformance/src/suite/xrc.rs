@@ -128,7 +128,7 @@ impl<D: Device> Xrc<D> {
 
 fn srq<D: Device>(lab: &Lab<D>, xrcd: &D::Xrcd, cq: &D::Cq) -> Outcome<D::Srq> {
     let attr = SrqAttr { max_wr: 15, max_sge: 2, limit: 0 };
-    Ok(lab.devices[1].create_xrc_srq(&lab.pds[1], &XrcSrqInit { attr, xrcd, cq })?)
+    Ok(lab.devices[1].create_xrc_srq(&lab.pds[1], &XrcSrqInit { attr, context: 0, xrcd, cq })?)
 }
 
 /// A sender, its CQ, and the target it is connected with.
@@ -395,7 +395,7 @@ fn notification<D: Device>(lab: &mut Lab<D>) -> Outcome {
         lab.one(&mut x.send_cq)?;
         match id {
             0 => lab.no_event(1)?,
-            _ => lab.event(1, Event::Completion(x.cq.cqn()))?,
+            _ => lab.cq_event(1, &x.cq)?,
         }
     }
     ensure_eq!(ids(&lab.poll(&mut x.cq, 2)?), [0, 1], "the receives");
@@ -445,7 +445,7 @@ fn foreign<D: Device>(lab: &mut Lab<D>) -> Outcome {
     let cqs = [lab.cq(0, 7)?, lab.cq(1, 7)?];
     for (pd, xrcd, cq, object) in [(1, 0, 0, Object::Pd), (0, 1, 0, Object::Xrcd), (0, 0, 1, Object::Cq)] {
         let attr = SrqAttr { max_wr: 1, max_sge: 1, limit: 0 };
-        let init = XrcSrqInit { attr, xrcd: &xrcds[xrcd], cq: &cqs[cq] };
+        let init = XrcSrqInit { attr, context: 0, xrcd: &xrcds[xrcd], cq: &cqs[cq] };
         let result = lab.devices[0].create_xrc_srq(&lab.pds[pd], &init).map(|_| ());
         ensure_eq!(result, Err(Error::Foreign(object)), "{object:?} of the other device");
     }
