@@ -200,7 +200,7 @@ pub extern "C" fn tell(
     device.relax();
     let cap = qp.cap();
     let sizes = device.attributes().max_mr_size ^ u64::from(cq.capacity() ^ cap.max_inline);
-    let numbers = u64::from(cq.cqn().get() ^ srq.srqn().get() ^ qp.qpn().get()) ^ cq.context() ^ qp.context();
+    let numbers = u64::from(cq.cqn().get() ^ srq.srqn().get() ^ qp.qpn().get()) ^ cq.context() ^ srq.context() ^ qp.context();
     sizes ^ numbers ^ qp.kind() as u64 ^ qp.state() as u64 ^ device.now().as_micros() as u64
 }
 

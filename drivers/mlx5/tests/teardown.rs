@@ -58,7 +58,7 @@ fn xrc(pair: &Pair, all: &mut Vec<Handle>) {
     let (ca, cb, from, to) = (a.cq(15), b.cq(15), a.mr(LONG), b.mr(LONG));
     let xrcd = b.device.open_xrcd().unwrap();
     let attr = SrqAttr { max_wr: 3, max_sge: 1, limit: 0 };
-    let mut srq = b.device.create_xrc_srq(&b.pd, &XrcSrqInit { attr, xrcd: &xrcd, cq: &cb }).unwrap();
+    let mut srq = b.device.create_xrc_srq(&b.pd, &XrcSrqInit { attr, context: 0, xrcd: &xrcd, cq: &cb }).unwrap();
     let mut sender = a.qp(QpType::XrcIni, &ca, &ca, None, CAP);
     let mut target = b.device.create_xrc_target(&xrcd, 0).unwrap();
     sender.modify(&init_attr(QpType::Rc)).unwrap();

@@ -175,7 +175,7 @@ fn xrc_target<D: Device>(lab: &mut Lab<D>) -> Outcome {
     let xrcd = lab.devices[1].open_xrcd()?;
     let (mut cq, send_cq) = (lab.cq(1, 63)?, lab.cq(0, 63)?);
     let attr = SrqAttr { max_wr: 3, max_sge: 2, limit: 0 };
-    let mut srq = lab.devices[1].create_xrc_srq(&lab.pds[1], &XrcSrqInit { attr, xrcd: &xrcd, cq: &cq })?;
+    let mut srq = lab.devices[1].create_xrc_srq(&lab.pds[1], &XrcSrqInit { attr, context: 0, xrcd: &xrcd, cq: &cq })?;
     let (buffer, source) = (lab.mr(1, LONG)?, lab.mr(0, LONG)?);
     ensure_eq!(fill(&mut srq, &buffer)?, srq.query()?.max_wr, "requests that an empty SRQ takes");
     for round in 1..=ROUNDS {
