@@ -81,7 +81,7 @@ fn pages_are_as_large_as_can_be() {
         let cq = a.cq(entries);
         let attr = SrqAttr { max_wr: entries, max_sge: 3, limit: 0 };
         let srq = device.create_srq(&a.pd, &attr).unwrap();
-        let xrc = device.create_xrc_srq(&a.pd, &XrcSrqInit { attr, xrcd: &xrcd, cq: &cq }).unwrap();
+        let xrc = device.create_xrc_srq(&a.pd, &XrcSrqInit { attr, context: 0, xrcd: &xrcd, cq: &cq }).unwrap();
         let cap = QpCap { max_send_wr: entries, max_recv_wr: entries, ..CAP };
         let qp = a.qp(QpType::Rc, &cq, &cq, None, cap);
         a.model.with(|hca| {
@@ -158,7 +158,7 @@ fn as_many_as_before_can_be_made_again() {
         // These have numbers of their own, which are as many.
         let attr = SrqAttr { max_wr: 3, max_sge: 1, limit: 0 };
         for _ in 0..4 {
-            let new_xrc = || device.create_xrc_srq(&pd, &XrcSrqInit { attr, xrcd: &xrcd, cq: &cq });
+            let new_xrc = || device.create_xrc_srq(&pd, &XrcSrqInit { attr, context: 0, xrcd: &xrcd, cq: &cq });
             let both = (new_xrc().unwrap(), new_xrc().unwrap());
             assert_eq!(new_xrc().err(), too_many(Argument::Srqs), "round {round}");
             drop(both);
@@ -238,7 +238,7 @@ fn the_sequence_of_armings_counts_events() {
         let write = SendWr::new(SendOp::Write { addr: mb.iova(), rkey: mb.rkey() }, &from).signaled();
         qa.post_send([write]).unwrap();
         let event = wait(&pair.a.device, "the event", || pair.a.device.service().unwrap());
-        assert_eq!(event, Event::Completion(ca.cqn()));
+        assert_eq!(event, Event::Completion(CqEvent { cqn: ca.cqn(), context: ca.context() }));
         poll(&pair.a.device, &mut ca, 1);
     }
     pair.a.function.trace(false);

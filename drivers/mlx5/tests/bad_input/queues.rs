@@ -82,7 +82,7 @@ pub fn extended_connections(judge: &mut Judge, pair: &Pair) {
     let (xrcd, foreign) = (a.device.open_xrcd().unwrap(), b.device.open_xrcd().unwrap());
     let (cq, foreign_cq) = (a.cq(7), b.cq(7));
     let mut attempt = |pd, xrcd, cq, attr, error: Error| {
-        let init = XrcSrqInit { attr, xrcd, cq };
+        let init = XrcSrqInit { attr, context: 0, xrcd, cq };
         judge.refuses("create_xrc_srq", || a.device.create_xrc_srq(pd, &init), error);
     };
     let right = SrqAttr { max_wr: 7, max_sge: 1, limit: 0 };
@@ -94,7 +94,7 @@ pub fn extended_connections(judge: &mut Judge, pair: &Pair) {
     attempt(&a.pd, &xrcd, &cq, SrqAttr { max_wr: max + 1, ..right }, error);
     let error = Error::Foreign(Object::Xrcd);
     judge.refuses("create_xrc_target", || a.device.create_xrc_target(&foreign, 0), error);
-    let srq = a.device.create_xrc_srq(&a.pd, &XrcSrqInit { attr: right, xrcd: &xrcd, cq: &cq }).unwrap();
+    let srq = a.device.create_xrc_srq(&a.pd, &XrcSrqInit { attr: right, context: 0, xrcd: &xrcd, cq: &cq }).unwrap();
     let error = Error::Busy { holders: 1 };
     judge.refuses("destroy", || xrcd.destroy(), error);
     judge.refuses("destroy", || cq.destroy(), error);
