@@ -28,7 +28,6 @@ pub struct Page {
 }
 
 const STRUCT: Held = Not("where to look a struct up; here the type's own documentation says it");
-const NO_CHANNELS: Held = Not("the events of all CQs come in the device's one stream, and reading one acknowledges it");
 const RESULT: &str = "the verb succeeds, or says why not";
 
 /// The pages; ibv_destroy_cq, ibv_ack_cq_events and ibv_destroy_srq stand on others'.
@@ -47,12 +46,23 @@ pub const PAGES: &[Page] = &[
                 ]),
             ),
             ("the user's context is the CQ's", By(&["cq_gives_its_context_back"])),
-            ("a completion channel may be given; if one is, the CQ's completion events come over it", NO_CHANNELS),
+            (
+                "a completion channel may be given; if one is, the CQ's completion events come over it",
+                By(&["channel_tells_of_its_cqs", "channel_of_another_device"]),
+            ),
             (
                 "the completion vector that signals, from 0 and below the device's number of them",
                 By(&["cq_refuses_vectors_out_of_range", "events_of_every_vector"]),
             ),
-            ("a CQ is destroyed", By(&["case_20_cq_destroyed_while_in_use", "events_of_dead_objects_are_gone"])),
+            (
+                "a CQ is destroyed",
+                By(&[
+                    "case_20_cq_destroyed_while_in_use",
+                    "events_of_dead_objects_are_gone",
+                    "cq_destroy_refused_before_acknowledgement",
+                    "cq_events_not_got_need_no_acknowledgement",
+                ]),
+            ),
             (RESULT, By(&["cq_refuses_sizes_out_of_range", "cq_refuses_vectors_out_of_range"])),
             ("destroying succeeds, or says why not", By(&["cq_destroy_refused_for_the_send_cq"])),
             ("the CQ may be larger than asked for", By(&["cq_holds_at_least_what_was_asked_for"])),
@@ -97,8 +107,19 @@ pub const PAGES: &[Page] = &[
                 "a notification is asked for",
                 By(&["no_event_unless_asked_for", "notify_is_one_shot", "notify_many_times"]),
             ),
-            ("when a new entry is added an event is added to the CQ's channel", By(&["notify_of_sends_and_receives"])),
-            ("not for solicited ones alone: any new entry gives the event", By(&["notify_of_sends_and_receives"])),
+            (
+                "when a new entry is added an event is added to the CQ's channel",
+                By(&["notify_of_sends_and_receives", "armed_over_unpolled_entries"]),
+            ),
+            (
+                "not for solicited ones alone: any new entry gives the event",
+                By(&[
+                    "notify_of_sends_and_receives",
+                    "notify_on_uc",
+                    "solicited_datagrams",
+                    "send_with_invalidate_notifies",
+                ]),
+            ),
             (
                 "for solicited ones alone: only such an entry gives the event",
                 By(&["solicited_only_leaves_out_the_others"]),
@@ -122,27 +143,39 @@ pub const PAGES: &[Page] = &[
         name: "ibv_get_cq_event",
         calls: &["ibv_get_cq_event", "ibv_ack_cq_events"],
         sentences: &[
-            ("the next completion event of a channel is waited for", NO_CHANNELS),
-            ("it brings the CQ that got it, and that CQ's context", By(&["notify_names_the_cq"])),
-            ("so many events of a CQ are acknowledged", NO_CHANNELS),
-            ("getting succeeds, or fails", NO_CHANNELS),
+            (
+                "the next completion event of a channel is waited for",
+                By(&["cq_events_come_in_order", "cq_events_wait_until_they_are_got"]),
+            ),
+            (
+                "it brings the CQ that got it, and that CQ's context",
+                By(&["notify_names_the_cq", "cq_event_brings_cq_and_context"]),
+            ),
+            ("so many events of a CQ are acknowledged", By(&["cq_events_acknowledged_at_once"])),
+            ("getting succeeds, or fails", By(&["cq_events_come_in_order"])),
             (
                 "acknowledging returns nothing",
                 // Ours tells of a count that cannot be, which C leaves undefined.
-                NO_CHANNELS,
+                By(&["cq_events_acknowledged_beyond_what_was_got"]),
             ),
-            ("every event that was got must be acknowledged", By(&["events_are_acknowledged_by_reading_them"])),
-            ("destroying a CQ waits until all its events are acknowledged, one acknowledgement for each", NO_CHANNELS),
-            ("acknowledging may take a mutex", Not("how expensive a call is; ours takes no mutex but a CQ's own lock")),
-            ("several events may be acknowledged in one call", NO_CHANNELS),
+            ("every event that was got must be acknowledged", By(&["cq_destroy_refused_before_acknowledgement"])),
+            (
+                "destroying a CQ waits until all its events are acknowledged, one acknowledgement for each",
+                By(&["cq_destroy_refused_before_acknowledgement", "cq_events_not_got_need_no_acknowledgement"]),
+            ),
+            ("acknowledging may take a mutex", Not("how expensive a call is; ours takes no lock at all")),
+            ("several events may be acknowledged in one call", By(&["cq_events_acknowledged_at_once"])),
             ("an example follows", Not("announces the steps below")),
             ("of these steps", Not("announces the steps below")),
             ("first a CQ is made", By(&["arm_then_empty_loses_nothing"])),
             ("then a notification is asked for", By(&["arm_then_empty_loses_nothing"])),
-            ("then an event is waited for and acknowledged", By(&["arm_then_empty_loses_nothing"])),
+            ("then an event is waited for and acknowledged", By(&["cq_loop_of_the_manual_on_a_channel"])),
             ("then the next notification is asked for", By(&["arm_then_empty_loses_nothing"])),
             ("then the CQ is emptied", By(&["arm_then_empty_loses_nothing"])),
-            ("there may be an event without an entry", By(&["an_event_without_an_entry"])),
+            (
+                "there may be an event without an entry",
+                By(&["an_event_without_an_entry", "cq_event_without_an_entry_on_a_channel"]),
+            ),
             (
                 "namely if the entry came between arming and emptying, and was polled there",
                 By(&["an_event_without_an_entry"]),
@@ -153,23 +186,23 @@ pub const PAGES: &[Page] = &[
                 "the channel is made not to block",
                 Not("a mode of a file descriptor: getting an event never waits here, it says that there is none"),
             ),
-            ("it is looked at until it has an event", NO_CHANNELS),
-            ("the event is got and acknowledged", NO_CHANNELS),
+            ("it is looked at until it has an event", By(&["cq_loop_of_the_manual_on_a_channel"])),
+            ("the event is got and acknowledged", By(&["cq_loop_of_the_manual_on_a_channel"])),
         ],
     },
     Page {
         name: "ibv_create_comp_channel",
         calls: &["ibv_create_comp_channel", "ibv_destroy_comp_channel"],
         sentences: &[
-            ("a channel for completion events is made on a device", NO_CHANNELS),
-            ("a channel is destroyed", NO_CHANNELS),
-            (RESULT, NO_CHANNELS),
-            ("destroying succeeds, or says why not", NO_CHANNELS),
+            ("a channel for completion events is made on a device", By(&["channel_without_cqs"])),
+            ("a channel is destroyed", By(&["channel_without_cqs"])),
+            (RESULT, By(&["channel_without_cqs"])),
+            ("destroying succeeds, or says why not", By(&["channel_without_cqs", "channel_destroy_refused_with_cqs"])),
             ("channels are not of the IBA's verbs", Not("where the abstraction comes from")),
             ("a channel is a file descriptor", Not("there is no kernel, so there are no descriptors")),
-            ("a CQ's event comes over the channel that is attached to it", By(&["events_of_every_vector"])),
-            ("several channels part the events, for several threads say", NO_CHANNELS),
-            ("destroying fails while CQs are on the channel", NO_CHANNELS),
+            ("a CQ's event comes over the channel that is attached to it", By(&["channel_tells_of_its_cqs"])),
+            ("several channels part the events, for several threads say", By(&["channels_part_the_events"])),
+            ("destroying fails while CQs are on the channel", By(&["channel_destroy_refused_with_cqs"])),
         ],
     },
     Page {
@@ -186,10 +219,7 @@ pub const PAGES: &[Page] = &[
                 ]),
             ),
             ("the argument is a struct", STRUCT),
-            (
-                "it holds the user's context of the SRQ",
-                Not("events name an SRQ by its number; it has no word of the user's"),
-            ),
+            ("it holds the user's context of the SRQ", By(&["srq_gives_its_context_back"])),
             ("and the attributes", By(&["srq_holds_at_least_what_was_asked_for"])),
             ("requests that may be outstanding", By(&["srq_holds_at_least_what_was_asked_for"])),
             ("elements of a request", By(&["srq_holds_at_least_what_was_asked_for"])),
