@@ -62,7 +62,8 @@ pub fn build(workspace: &Workspace, shell: &Shell, name: &str, how: Build) -> Re
     cargo.args(["rustc", "-p", &package.name, "--bin", name, "--no-default-features", "--features", "image"]);
     cargo.args(["--target", target, "--profile", profile, "--"]).args(flags(target, &script));
     if how.strip {
-        cargo.arg("-Cstrip=symbols");
+        // What is loaded is named by the program headers.
+        cargo.args(["-Cstrip=symbols", "-Clink-arg=-znosectionheader"]);
     }
     shell.check(&mut cargo)?;
     let image = workspace.target.join(target).join(profile).join(name);
@@ -82,6 +83,9 @@ fn flags(target: &str, script: &Path) -> Vec<String> {
         "-Clink-arg=-static",
         "-Clink-arg=--build-id=none",
         "-Clink-arg=-zmax-page-size=4096",
+        // Functions of the same code are one, and so are ends of strings: nobody compares addresses of functions.
+        "-Clink-arg=--icf=all",
+        "-Clink-arg=-O2",
         // Runs of instructions that stand in several places become functions.
         "-Cllvm-args=-enable-machine-outliner=always",
     ]
