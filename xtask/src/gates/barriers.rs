@@ -79,10 +79,10 @@ const fn family(name: &'static str, starts: &'static [&'static str], count: usiz
 }
 
 const FAMILIES: &[Family] = &[
-    family("post to a send queue", &["post_send"], 3, DOORBELL),
-    family("post to a receive queue", &["post_recv"], 3, RECORD),
+    family("post to a send queue", &["post_send"], 4, DOORBELL),
+    family("post to a receive queue", &["post_recv"], 4, RECORD),
     family("post to an SRQ", &["post_srq_recv", "post_many"], 3, RECORD),
-    family("poll", &["poll"], 3, ENTRY),
+    family("poll", &["poll", "CqRing::take"], 3, ENTRY),
     family("arm a CQ", &["arm"], 1, &[Store, Dsb("st"), Store]),
     family("BlueFlame", &["blueflame"], 1, &[Dsb("st"), Store, Dsb("st")]),
     family("post a command", &["CommandQueue::post"], 1, DOORBELL),
