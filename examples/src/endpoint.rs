@@ -271,7 +271,7 @@ impl<D: Device, M: Memory> Endpoint<D, M> {
         }
         let srq_attr = SrqAttr { max_wr: o.rx_depth, max_sge: 1, limit: 0 };
         let srq = match o.program {
-            Program::SrqPingpong => Some(device.create_srq(&pd, &srq_attr).during("create_srq")?),
+            Program::SrqPingpong => Some(device.create_srq(&pd, srq_attr).during("create_srq")?),
             _ => None,
         };
 

@@ -85,14 +85,15 @@ mod tests {
             let mut model = Vec::new();
             for n in (0..6).map(|i| (steps / 3u32.pow(i) % 3) as usize) {
                 let at = NonNull::from(&links[n]);
-                // SAFETY: the model knows which stand in the row; none moves.
                 match model.iter().position(|m| *m == n) {
                     Some(place) => {
                         model.remove(place);
+                        // SAFETY: it stands in the row, by the model.
                         unsafe { row.remove(at) };
                     }
                     None => {
                         model.push(n);
+                        // SAFETY: it stands in no row, by the model; it does not move.
                         unsafe { row.push(at) };
                     }
                 }

@@ -94,7 +94,7 @@ fn limits(judge: &mut Judge, device: &Device5) {
     let pd = device.alloc_pd().unwrap();
     let cq = device.create_cq(&CqInit { entries: 1, ..CqInit::default() }).unwrap();
     let srq_init = SrqAttr { max_wr: 1, max_sge: 1, limit: 0 };
-    let srq = device.create_srq(&pd, &srq_init).unwrap();
+    let srq = device.create_srq(&pd, srq_init).unwrap();
     let init =
         QpInit { kind: QpType::Ud, send_cq: &cq, recv_cq: &cq, srq: None, cap: CAP, signal_all: false, context: 0 };
     let qp = device.create_qp(&pd, &init).unwrap();
@@ -110,7 +110,7 @@ fn limits(judge: &mut Judge, device: &Device5) {
     );
     judge.refuses("create_xrc_target", || device.create_xrc_target(&xrcd, 0), one(Argument::Qps));
     judge.refuses("create_cq", || device.create_cq(&CqInit { entries: 1, ..CqInit::default() }), one(Argument::Cqs));
-    judge.refuses("create_srq", || device.create_srq(&pd, &srq_init), one(Argument::Srqs));
+    judge.refuses("create_srq", || device.create_srq(&pd, srq_init), one(Argument::Srqs));
     judge.refuses("create_qp", || device.create_qp(&pd, &init), one(Argument::Qps));
     judge.refuses("register", || device.register(&pd, memory(64), Access::empty()), one(Argument::Regions));
     let fast = || device.alloc_fast_region(&pd, 1);

@@ -108,7 +108,7 @@ fn an_overrun_takes_few_receives_along() {
     let ca = pair.a.cq(63);
     let (small, mut good) = (pair.b.cq(1), pair.b.cq(31));
     let init = SrqAttr { max_wr: 7, max_sge: 1, limit: 0 };
-    let mut srq = pair.b.device.create_srq(&pair.b.pd, &init).unwrap();
+    let mut srq = pair.b.device.create_srq(&pair.b.pd, init).unwrap();
     let (from, to) = (pair.a.mr(64), pair.b.mr(64));
     let (s, r) = ([from.sge(0..8).unwrap()], [to.sge(0..8).unwrap()]);
     let (mut q1, p1) = connected(&pair, &ca, &small, Some(&srq));

@@ -76,7 +76,7 @@ fn receives_touch_no_register() {
     let pair = Pair::new(Link::InfiniBand, SEED);
     let cq = pair.a.cq(15);
     let mr = pair.a.mr(4096);
-    let mut srq = pair.a.device.create_srq(&pair.a.pd, &SrqAttr { max_wr: 7, max_sge: 1, limit: 0 }).unwrap();
+    let mut srq = pair.a.device.create_srq(&pair.a.pd, SrqAttr { max_wr: 7, max_sge: 1, limit: 0 }).unwrap();
     let mut qp = pair.a.qp(QpType::Rc, &cq, &cq, None, CAP);
     qp.modify(&init_attr(QpType::Rc)).unwrap();
     let to = [mr.sge(0..64).unwrap()];

@@ -37,8 +37,8 @@ fn every_event_of_the_manual_page() {
         while device.service().unwrap().is_some() {}
         let (mut cq, bystander) = (a.cq(7), a.cq(7));
         let init = SrqAttr { max_wr: 7, max_sge: 1, limit: 0 };
-        let mut srq = device.create_srq(&a.pd, &init).unwrap();
-        let mut sound = device.create_srq(&a.pd, &init).unwrap();
+        let mut srq = device.create_srq(&a.pd, init).unwrap();
+        let mut sound = device.create_srq(&a.pd, init).unwrap();
         let (cqn, srqn) = (cq.cqn(), srq.srqn());
         let qp = || {
             let mut qp = a.qp(QpType::Rc, &bystander, &bystander, None, CAP);
@@ -173,7 +173,7 @@ fn more_events_than_any_queue_holds() {
     let (a, device) = (&pair.a, &pair.a.device);
     while device.service().unwrap().is_some() {}
     let init = SrqAttr { max_wr: 7, max_sge: 1, limit: 0 };
-    let srqs = [(); 3].map(|()| device.create_srq(&a.pd, &init).unwrap());
+    let srqs = [(); 3].map(|()| device.create_srq(&a.pd, init).unwrap());
     let cq = a.cq(31);
     let qps = [(); 40].map(|()| a.qp(QpType::Rc, &cq, &cq, None, CAP));
     a.model.raise(Raised::SrqLimit(srqs[1].srqn().get()));

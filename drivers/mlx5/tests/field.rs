@@ -122,7 +122,7 @@ fn case_23_out_of_order() {
     })));
     let (ca, mut cb) = (pair.a.cq(31), pair.b.cq(31));
     let init = SrqAttr { max_wr: 7, max_sge: 1, limit: 0 };
-    let mut srq = pair.b.device.create_srq(&pair.b.pd, &init).unwrap();
+    let mut srq = pair.b.device.create_srq(&pair.b.pd, init).unwrap();
     let (from, to) = (pair.a.mr(BYTES), pair.b.mr(5 * BYTES));
     let (mut q1, p1) = connected(&pair, &ca, &cb, Some(&srq), CAP);
     let (mut q2, p2) = connected(&pair, &ca, &cb, Some(&srq), CAP);
@@ -222,7 +222,7 @@ fn case_21_the_context_shows_no_receive_queue() {
     let pair = Pair::new(Link::InfiniBand, SEED);
     let cq = pair.a.cq(7);
     let init = SrqAttr { max_wr: 7, max_sge: 1, limit: 0 };
-    let srq = pair.a.device.create_srq(&pair.a.pd, &init).unwrap();
+    let srq = pair.a.device.create_srq(&pair.a.pd, init).unwrap();
     let max_recv_wr = pair.a.device.attributes().max_qp_wr + 1;
     for kind in [QpType::Rc, QpType::Ud] {
         let qp = pair.a.qp(kind, &cq, &cq, Some(&srq), QpCap { max_recv_wr, max_recv_sge: 99, ..CAP });

@@ -22,7 +22,7 @@ fn a_shared_receive_holds_as_many_elements_as_told() {
     let (from, to) = (pair.a.mr(4096), pair.b.mr(4096));
     for wanted in [1, 2, 3, 4, 7, 8, most] {
         let attr = SrqAttr { max_wr: 3, max_sge: wanted, limit: 0 };
-        let mut srq = pair.b.device.create_srq(&pair.b.pd, &attr).unwrap();
+        let mut srq = pair.b.device.create_srq(&pair.b.pd, attr).unwrap();
         let told = srq.query().unwrap().max_sge;
         assert!(told >= wanted && told <= most, "{told} for {wanted}");
         let mut qa = pair.a.qp(QpType::Rc, &ca, &ca, None, CAP);
@@ -80,7 +80,7 @@ fn pages_are_as_large_as_can_be() {
     for entries in [7, 255, 1000] {
         let cq = a.cq(entries);
         let attr = SrqAttr { max_wr: entries, max_sge: 3, limit: 0 };
-        let srq = device.create_srq(&a.pd, &attr).unwrap();
+        let srq = device.create_srq(&a.pd, attr).unwrap();
         let xrc = device.create_xrc_srq(&a.pd, &XrcSrqInit { attr, context: 0, xrcd: &xrcd, cq: &cq }).unwrap();
         let cap = QpCap { max_send_wr: entries, max_recv_wr: entries, ..CAP };
         let qp = a.qp(QpType::Rc, &cq, &cq, None, cap);
@@ -108,7 +108,7 @@ fn the_largest_sizes_are_made() {
     let cq = pair.a.cq(attr.max_cqe);
     assert_eq!(cq.capacity(), attr.max_cqe);
     let init = SrqAttr { max_wr: attr.max_srq_wr, max_sge: attr.max_srq_sge, limit: 0 };
-    let mut srq = pair.a.device.create_srq(&pair.a.pd, &init).unwrap();
+    let mut srq = pair.a.device.create_srq(&pair.a.pd, init).unwrap();
     let told = srq.query().unwrap();
     assert_eq!((told.max_wr, told.max_sge), (attr.max_srq_wr, attr.max_srq_sge));
     srq.set_limit(told.max_wr).unwrap();
@@ -126,7 +126,7 @@ fn as_many_as_before_can_be_made_again() {
     let device = Device5::open(function.clone(), config).expect("opens");
     let (pd, xrcd) = (device.alloc_pd().unwrap(), device.open_xrcd().unwrap());
     let new_cq = || device.create_cq(&CqInit { entries: 7, ..CqInit::default() });
-    let new_srq = || device.create_srq(&pd, &SrqAttr { max_wr: 3, max_sge: 1, limit: 0 });
+    let new_srq = || device.create_srq(&pd, SrqAttr { max_wr: 3, max_sge: 1, limit: 0 });
     let too_many = |what| Some(Error::OutOfRange { what, wanted: 3, max: 2 });
     for round in 0..4 {
         let (cq, other) = (new_cq().unwrap(), new_cq().unwrap());

@@ -31,7 +31,7 @@ fn objects(pair: &Pair) -> Vec<Box<dyn std::any::Any>> {
     let a = &pair.a;
     let (cq, other) = (a.cq(63), a.cq(63));
     let init = SrqAttr { max_wr: 15, max_sge: 1, limit: 0 };
-    let mut srq = a.device.create_srq(&a.pd, &init).unwrap();
+    let mut srq = a.device.create_srq(&a.pd, init).unwrap();
     let mr = a.mr(4096);
     let sges = [mr.sge(0..64).unwrap()];
     srq.post((0..7).map(|id| RecvWr::new(id, &sges))).unwrap();
@@ -85,7 +85,7 @@ fn case_56_every_poll_and_post_names_the_end() {
         let mr = pair.a.mr(64);
         let sges = [mr.sge(0..64).unwrap()];
         let init = SrqAttr { max_wr: 7, max_sge: 1, limit: 0 };
-        let mut srq = pair.a.device.create_srq(&pair.a.pd, &init).unwrap();
+        let mut srq = pair.a.device.create_srq(&pair.a.pd, init).unwrap();
         let mut qa = pair.a.qp(QpType::Rc, &ca, &ca, None, CAP);
         let mut qb = pair.b.qp(QpType::Rc, &cb, &cb, None, CAP);
         pair.connect(&mut qa, &mut qb);

@@ -24,7 +24,7 @@ fn traffic(pair: &Pair, kind: QpType, all: &mut Vec<Handle>) {
     let cqs = ends.map(|node| node.cq(63));
     let mrs = ends.map(|node| node.mr(2 * LONG));
     let init = SrqAttr { max_wr: 7, max_sge: 1, limit: 3 };
-    let mut srqs = ends.map(|node| node.device.create_srq(&node.pd, &init).unwrap());
+    let mut srqs = ends.map(|node| node.device.create_srq(&node.pd, init).unwrap());
     let shared = matches!(kind, QpType::Rc | QpType::Ud);
     let mut qps = [0, 1].map(|n| ends[n].qp(kind, &cqs[n], &cqs[n], shared.then_some(&srqs[n]), CAP));
     let [a, b] = &mut qps;

@@ -92,7 +92,7 @@ impl<P: Policy> SrqRig<P> {
     pub fn new(device: &Card<P>, slots: usize) -> Result<Self> {
         device.hal.take_memory();
         let attr = SrqAttr { max_wr: slots as u32 - 1, max_sge: 1, limit: 0 };
-        let srq = device.verbs.create_srq(&device.pd, &attr)?;
+        let srq = device.verbs.create_srq(&device.pd, attr)?;
         let ring = *device.hal.take_memory().first().context("an SRQ's ring")?;
         Ok(Self { srq, ring, slots, head: 0 })
     }

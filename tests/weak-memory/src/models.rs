@@ -280,6 +280,7 @@ impl Shared<*mut Entry> {
 /// Send queues of four requests each, for targets: QP 7 and QP 8 at user indices 0 and 1, of CQ 1.
 struct Qps {
     users: Users,
+    #[expect(clippy::vec_box, reason = "the table of QPs holds their addresses")]
     targets: Vec<Box<Target>>,
     _slots: Vec<Vec<SendSlot>>,
     _id: Box<AtomicU64>,

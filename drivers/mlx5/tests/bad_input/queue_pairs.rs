@@ -9,7 +9,7 @@ pub fn queue_pairs(judge: &mut Judge, pair: &Pair) {
     let attr = a.device.attributes();
     let cqs = [a.cq(7), b.cq(7)];
     let srq_init = SrqAttr { max_wr: 3, max_sge: 1, limit: 0 };
-    let srqs = [a.device.create_srq(&a.pd, &srq_init).unwrap(), b.device.create_srq(&b.pd, &srq_init).unwrap()];
+    let srqs = [a.device.create_srq(&a.pd, srq_init).unwrap(), b.device.create_srq(&b.pd, srq_init).unwrap()];
     let right = QpInit {
         kind: QpType::Rc,
         send_cq: &cqs[0],
@@ -212,7 +212,7 @@ pub fn posts(judge: &mut Judge, pair: &Pair) {
         rc.push_recv(&recv).unwrap();
     }
     judge.refuses("push_recv", || rc.push_recv(&recv), PostError::QueueFull);
-    let srq = a.device.create_srq(&a.pd, &SrqAttr { max_wr: 3, max_sge: 1, limit: 0 }).unwrap();
+    let srq = a.device.create_srq(&a.pd, SrqAttr { max_wr: 3, max_sge: 1, limit: 0 }).unwrap();
     let mut shared = a.qp(QpType::Rc, &cq, &cq, Some(&srq), cap);
     judge.refuses("push_recv", || shared.push_recv(&recv), PostError::UsesSrq);
 }

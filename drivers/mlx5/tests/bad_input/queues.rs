@@ -52,16 +52,16 @@ pub fn shared_receive_queues(judge: &mut Judge, pair: &Pair) {
     let attr = device.attributes();
     let init = |max_wr, max_sge| SrqAttr { max_wr, max_sge, limit: 0 };
     let error = Error::Foreign(Object::Pd);
-    judge.refuses("create_srq", || device.create_srq(&pair.b.pd, &init(4, 1)), error);
+    judge.refuses("create_srq", || device.create_srq(&pair.b.pd, init(4, 1)), error);
     for max_wr in [0, attr.max_srq_wr + 1, u32::MAX] {
         let error = out_of_range(Argument::SrqEntries, max_wr, attr.max_srq_wr);
-        judge.refuses("create_srq", || device.create_srq(pd, &init(max_wr, 1)), error);
+        judge.refuses("create_srq", || device.create_srq(pd, init(max_wr, 1)), error);
     }
     for max_sge in [0, attr.max_srq_sge + 1, u32::MAX] {
         let error = out_of_range(Argument::SrqSge, max_sge, attr.max_srq_sge);
-        judge.refuses("create_srq", || device.create_srq(pd, &init(4, max_sge)), error);
+        judge.refuses("create_srq", || device.create_srq(pd, init(4, max_sge)), error);
     }
-    let mut srq = device.create_srq(pd, &init(3, 1)).unwrap();
+    let mut srq = device.create_srq(pd, init(3, 1)).unwrap();
     let size = srq.query().unwrap();
     let error = out_of_range(Argument::SrqLimit, size.max_wr + 1, size.max_wr);
     judge.refuses("set_limit", || srq.set_limit(size.max_wr + 1), error);

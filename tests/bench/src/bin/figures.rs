@@ -50,7 +50,7 @@ fn main() -> Result<()> {
     each(function, "a QP of 128 sends and 128 receives", || Ok(device.create_qp(&pd, &init)?))?;
     each(function, "a CQ of 255 entries", || Ok(device.create_cq(&CqInit { entries: 255, ..CqInit::default() })?))?;
     each(function, "an SRQ of 127 receives", || {
-        Ok(device.create_srq(&pd, &SrqAttr { max_wr: 127, max_sge: 1, limit: 0 })?)
+        Ok(device.create_srq(&pd, SrqAttr { max_wr: 127, max_sge: 1, limit: 0 })?)
     })?;
     each(function, "a region of 1 MiB (its own memory not counted)", || {
         let memory: &'static mut [u8] = Box::leak(vec![0; 1 << 20].into_boxed_slice());

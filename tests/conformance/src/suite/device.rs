@@ -124,7 +124,7 @@ fn busy_pd<D: Device>(lab: &mut Lab<D>) -> Outcome {
     let cq = lab.cq(0, 7)?;
     let mut pd = device.alloc_pd()?;
     let init = bareverbs::SrqAttr { max_wr: 4, max_sge: 1, limit: 0 };
-    let mut srq = device.create_srq(&pd, &init)?;
+    let mut srq = device.create_srq(&pd, init)?;
     ensure!(srq.query()?.max_wr >= 4, "an SRQ");
     let own = core::mem::replace(&mut lab.pds[0], device.alloc_pd()?);
     let holders = [("an SRQ", 1)];
@@ -171,7 +171,7 @@ fn raw<D: Device>(lab: &mut Lab<D>) -> Outcome {
     let pd = device.alloc_pd()?.into_raw();
     // SAFETY: as above.
     let pd = unsafe { D::Pd::from_raw(pd) };
-    device.create_srq(&pd, &bareverbs::SrqAttr { max_wr: 1, max_sge: 1, limit: 0 })?.destroy()?;
+    device.create_srq(&pd, bareverbs::SrqAttr { max_wr: 1, max_sge: 1, limit: 0 })?.destroy()?;
     Ok(pd.destroy()?)
 }
 

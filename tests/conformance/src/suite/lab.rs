@@ -168,7 +168,7 @@ impl<D: Device> Lab<D> {
 
     /// An SRQ for requests of two elements.
     pub fn srq(&self, i: usize, max_wr: u32) -> Outcome<D::Srq> {
-        Ok(self.devices[i].create_srq(&self.pds[i], &SrqAttr { max_wr, max_sge: 2, limit: 0 })?)
+        Ok(self.devices[i].create_srq(&self.pds[i], SrqAttr { max_wr, max_sge: 2, limit: 0 })?)
     }
 
     /// A QP of any type in RESET; an XRC target is of a domain of its own, which lives as long as it does.

@@ -170,7 +170,7 @@ fn promised<D: Device>(lab: &mut Lab<D>) -> Outcome {
     }
     let (max_wr, max_sge) = (attr.max_srq_wr, attr.max_srq_sge);
     for (max_wr, max_sge) in [(max_wr, 1), (1, max_sge)] {
-        lab.devices[0].create_srq(&lab.pds[0], &bareverbs::SrqAttr { max_wr, max_sge, limit: 0 })?.destroy()?;
+        lab.devices[0].create_srq(&lab.pds[0], bareverbs::SrqAttr { max_wr, max_sge, limit: 0 })?.destroy()?;
     }
     Ok(())
 }

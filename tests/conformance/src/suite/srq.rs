@@ -207,7 +207,7 @@ impl<D: Device> Bench<D> {
 
 fn at_least<D: Device>(lab: &mut Lab<D>) -> Outcome {
     for (max_wr, max_sge) in [(1, 1), (2, 2), (7, 3), (8, 1), (100, 4), (255, 7)] {
-        let mut srq = lab.devices[0].create_srq(&lab.pds[0], &SrqAttr { max_wr, max_sge, limit: 0 })?;
+        let mut srq = lab.devices[0].create_srq(&lab.pds[0], SrqAttr { max_wr, max_sge, limit: 0 })?;
         let attr = srq.query()?;
         let enough = attr.max_wr >= max_wr && attr.max_sge >= max_sge;
         ensure!(enough, "({max_wr}, {max_sge}) asked for, ({}, {}) there", attr.max_wr, attr.max_sge);
@@ -217,7 +217,7 @@ fn at_least<D: Device>(lab: &mut Lab<D>) -> Outcome {
 }
 
 fn limit_at_creation<D: Device>(lab: &mut Lab<D>) -> Outcome {
-    let mut srq = lab.devices[0].create_srq(&lab.pds[0], &SrqAttr { max_wr: 8, max_sge: 1, limit: 5 })?;
+    let mut srq = lab.devices[0].create_srq(&lab.pds[0], SrqAttr { max_wr: 8, max_sge: 1, limit: 5 })?;
     ensure_eq!(srq.query()?.limit, 0, "the limit");
     lab.no_event(0)
 }
@@ -231,7 +231,7 @@ fn bad_sizes<D: Device>(lab: &mut Lab<D>) -> Outcome {
         (1, attr.max_srq_sge + 1, Argument::SrqSge, attr.max_srq_sge + 1, attr.max_srq_sge),
     ];
     for (max_wr, max_sge, what, wanted, max) in wrong {
-        let result = lab.devices[0].create_srq(&lab.pds[0], &SrqAttr { max_wr, max_sge, limit: 0 }).map(|_| ());
+        let result = lab.devices[0].create_srq(&lab.pds[0], SrqAttr { max_wr, max_sge, limit: 0 }).map(|_| ());
         let error = Error::OutOfRange { what, wanted: wanted.into(), max: max.into() };
         ensure_eq!(result, Err(error), "({max_wr}, {max_sge})");
     }
@@ -250,7 +250,7 @@ fn context<D: Device>(lab: &mut Lab<D>) -> Outcome {
 
 fn foreign<D: Device>(lab: &mut Lab<D>) -> Outcome {
     let init = SrqAttr { max_wr: 4, max_sge: 1, limit: 0 };
-    let result = lab.devices[0].create_srq(&lab.pds[1], &init).map(|_| ());
+    let result = lab.devices[0].create_srq(&lab.pds[1], init).map(|_| ());
     ensure_eq!(result, Err(Error::Foreign(bareverbs::Object::Pd)), "the error");
     Ok(())
 }

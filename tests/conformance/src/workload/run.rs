@@ -104,7 +104,7 @@ pub fn run<D: Device, M: Memory>(
             data: Arena::new(data)?,
             window: Arena::new(window)?,
             receive: Arena::new(receive)?,
-            srq: if shared { Some(device.create_srq(&pds[i], &attr)?) } else { None },
+            srq: if shared { Some(device.create_srq(&pds[i], attr)?) } else { None },
             slots: BTreeMap::new(),
             next_slot: 0,
             slot_len: plan.longest + 64,
