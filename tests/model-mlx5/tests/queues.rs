@@ -141,9 +141,11 @@ fn resize_says_so_in_the_old_buffer() {
     assert_eq!(cq.rig.bus.get(cq.memory + 64 + 63, 1), [0x50], "RESIZE_CQ in the second entry");
     cq.push(false).unwrap();
     assert_eq!(cq.rig.bus.get(new + 2 * 64, 2), [0x5a, 0x5a], "the index goes on");
-    // Too small for what is outstanding.
+    // Too small for what is outstanding, which is no fault: a driver that has looked before may be overtaken.
     resize[0x1c] = 1;
-    cq.rig.refused(&resize, 16, 0x40, 0x040e);
+    let answer = cq.rig.run(&resize, 16);
+    assert_eq!((answer.status(), answer.syndrome()), (0x40, 0x040e));
+    assert!(cq.rig.bus.violations.is_empty(), "{:?}", cq.rig.bus.violations);
 }
 
 #[test]
