@@ -24,6 +24,9 @@ pub fn completion_queues(judge: &mut Judge, pair: &Pair) {
     judge.refuses("moderate", || cq.moderate(1, Duration::from_nanos(4_095_001)), error);
     let error = out_of_range(Argument::ModerationPeriod, u64::MAX, 4095u32);
     judge.refuses("moderate", || cq.moderate(1, Duration::MAX), error);
+    let channel = pair.b.device.create_comp_channel().unwrap();
+    let foreign = || device.create_cq_on(&channel, &CqInit { entries: 1, ..CqInit::default() });
+    judge.refuses("create_cq_on", foreign, Error::Foreign(Object::Channel));
     for n in [1, u32::MAX] {
         judge.refuses("ack_events", || cq.ack_events(n), out_of_range(Argument::CqEvents, n, 0u32));
     }
