@@ -88,6 +88,8 @@ fn flags(target: &str, script: &Path) -> Vec<String> {
         "-Clink-arg=-O2",
         // Runs of instructions that stand in several places become functions.
         "-Cllvm-args=-enable-machine-outliner=always",
+        // Comparing case by case is shorter than a table of addresses.
+        "-Cllvm-args=-min-jump-table-entries=1000",
     ]
     .map(String::from)
     .into();

@@ -103,10 +103,11 @@ impl<T> Table<T> {
 
     /// All objects, in rising order of their numbers.
     pub(crate) fn iter(&self) -> impl Iterator<Item = NonNull<T>> + '_ {
-        let leaves = self.root().iter().map(|place| place.load(Ordering::Acquire));
-        leaves.filter(|leaf| *leaf != self.empty.as_ptr()).flat_map(|leaf| {
-            // SAFETY: every place of the root points to a leaf that lives as long as the table.
-            unsafe { &*leaf }.iter().filter_map(|place| NonNull::new(place.load(Ordering::Acquire)))
+        let mut from = 0;
+        core::iter::from_fn(move || {
+            let (number, object) = self.first(from)?;
+            from = number + 1;
+            Some(object)
         })
     }
 
