@@ -93,6 +93,7 @@ const FILES: &[(&str, &[&Tests])] = &[
     ("core/src/srq.rs", &[&CORE]),
     ("core/src/qp.rs", &[&CORE]),
     ("core/src/wq.rs", &[&CORE]),
+    ("drivers/mlx5/src/cq_entries.rs", &[&ENTRIES, &SUITE, &DRIVER]),
     ("drivers/mlx5/src/cq_ring.rs", &[&ENTRIES, &SUITE, &DRIVER]),
     ("drivers/mlx5/src/cq.rs", &[&SUITE, &DRIVER]),
     ("drivers/mlx5/src/srq.rs", &[&SUITE, &DRIVER]),
