@@ -7,7 +7,7 @@ use bareverbs::Sge;
 use bareverbs_mlx5_prm::wqe::{BB, DS, INLINE, INVALID_LKEY, ctrl, eth};
 use core::ptr::NonNull;
 
-/// Completion mode, solicited event and fence of each combination of [`bareverbs::SendFlags`], as the dword of a control
+/// Completion mode, solicited event and fence of each combination of `SendFlags`, as the dword of a control
 /// segment lies in memory.
 pub(crate) static FLAGS: [u32; 8] = flags(0);
 /// The same, where every request is signaled.
