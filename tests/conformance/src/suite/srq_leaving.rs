@@ -191,7 +191,13 @@ fn xrc_target<D: Device>(lab: &mut Lab<D>) -> Outcome {
         }
         target.destroy()?;
         let done = lab.one(&mut cq)?;
-        ensure_eq!((done.wr_id, done.qpn, done.status), (7, qpn, WcStatus::WorkRequestFlushed), "the receive");
+        ensure_eq!((done.wr_id, done.qpn), (7, qpn), "the receive");
+        // Where the device is far quicker than this program, the message may be there in whole before its target goes.
+        if done.status == WcStatus::Success {
+            ensure_eq!(done.byte_len as usize, LONG, "bytes of a message that was told as received");
+        } else {
+            ensure_eq!(done.status, WcStatus::WorkRequestFlushed, "the receive of a message that was not complete");
+        }
         ensure_eq!(fill(&mut srq, &buffer)?, 1, "requests that came back in round {round}");
         lab.nothing(&mut cq)?;
     }
