@@ -16,6 +16,8 @@ pub type Mr<D> = <D as Device>::Mr<RawMemory>;
 const PATIENCE: Duration = Duration::from_secs(60);
 /// How long nothing must come.
 const SILENCE: Duration = Duration::from_millis(20);
+/// How long everything that is under way has to arrive, on a host that is busy with other things.
+const ARRIVAL: Duration = Duration::from_millis(100);
 /// No turn of ours takes longer unless somebody else had it.
 const TURN: Duration = Duration::from_millis(1);
 /// Bytes of a datagram's receive before the data.
@@ -231,9 +233,9 @@ impl<D: Device> Lab<D> {
         }
     }
 
-    /// Lets everything happen that is under way.
+    /// Lets everything happen that is under way: what was sent before is there afterwards.
     pub fn settle(&self) {
-        self.settle_for(SILENCE);
+        self.settle_for(ARRIVAL);
     }
 
     /// Lets happen what happens in that time. What a busy host took from us does not count: it took it from the devices,
@@ -269,7 +271,7 @@ impl<D: Device> Lab<D> {
 
     /// Nothing comes on a CQ.
     pub fn nothing(&self, cq: &mut D::Cq) -> Outcome {
-        self.settle();
+        self.settle_for(SILENCE);
         let mut one = [Completion::default()];
         let n = cq.poll(&mut one)?;
         ensure!(n == 0, "nothing should come, but {:?} did", one[0]);
@@ -307,7 +309,7 @@ impl<D: Device> Lab<D> {
 
     /// No event comes.
     pub fn no_event(&self, i: usize) -> Outcome {
-        self.settle();
+        self.settle_for(SILENCE);
         let event = self.next_event(i)?;
         ensure!(event.is_none(), "no event should come, but {event:?} did");
         Ok(())
