@@ -75,9 +75,15 @@ fn every_event_of_the_manual_page() {
         assert_eq!(srq.push(&receive), Err(PostError::SrqError));
         sound.post([receive; 2]).unwrap();
         drop(sound);
+        let xrcd = device.open_xrcd().unwrap();
+        let mut of_cq =
+            device.create_xrc_srq(&a.pd, &XrcSrqInit { attr: init, context: 0, xrcd: &xrcd, cq: &cq }).unwrap();
+        of_cq.post([receive]).unwrap();
         a.model.raise(Raised::CqError(cqn.get(), 2));
         assert_eq!(next(device), Event::CqError(cqn));
         assert_eq!(cq.poll(&mut [Completion::default()]), Err(PollError::CqError));
+        assert_eq!(of_cq.push(&receive), Err(PostError::CqError));
+        drop((of_cq, xrcd));
         // Of ports.
         let ports = [
             (port_change::DOWN, Event::PortDown(PORT)),
