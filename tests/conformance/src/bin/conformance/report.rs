@@ -165,8 +165,7 @@ impl Report {
              anything. The cases are the functions of the same names under `tests/conformance/src/suite/`, the same \
              source on each home: *process* (modelled cards, virtual clock), *image* (bare metal, under QEMU with \
              modelled cards), *VFIO* (a Linux guest, behind its IOMMU). No case needs the harness.\n\n\
-             There are no completion channels to create, destroy and acknowledge on: events of all CQs come through \
-             `Device::service`, and reading one acknowledges it.\n",
+             Which sentence of which manual page each case of CQs and SRQs holds: [sentences.md](sentences.md).\n",
         );
         let names: Vec<_> = self.columns.iter().map(|c| c.name.as_str()).collect();
         out.push_str("\n| | pass | unsupported | failed |\n|---|--:|--:|--:|\n");
