@@ -4,25 +4,8 @@ mod bench;
 
 use bareverbs::*;
 use bench::pair::*;
-use std::time::Duration;
 
 const SEED: u64 = 0x6371_7300;
-
-/// Lets everything happen that is under way.
-fn settle(device: &Device5) {
-    let until = device.now() + Duration::from_millis(5);
-    while device.now() < until {
-        device.relax();
-    }
-}
-
-/// Two RC QPs of both ends, connected.
-fn connected(pair: &Pair, ca: &Cq5, cb: &Cq5, srq: Option<&Srq5>) -> (Qp5, Qp5) {
-    let mut qa = pair.a.qp(QpType::Rc, ca, ca, None, CAP);
-    let mut qb = pair.b.qp(QpType::Rc, cb, cb, srq, CAP);
-    pair.connect(&mut qa, &mut qb);
-    (qa, qb)
-}
 
 /// Entries of 128 bytes are so for the device, from the beginning and after a resize; they are swept, moved and polled
 /// over several laps.
@@ -38,11 +21,11 @@ fn large_entries() {
     let cb = pair.b.cq(31);
     let (from, to) = (pair.a.mr(64), pair.b.mr(64));
     let (sges, write) = ([from.sge(0..64).unwrap()], SendOp::Write { addr: to.iova(), rkey: to.rkey() });
-    let (mut a, _pa) = connected(&pair, &ca, &cb, None);
+    let (mut a, _pa) = connected(&pair, &ca, &cb, None, CAP);
     let mut next = 0;
     for round in 0..24 {
         // Another QP's entries between them, which are swept.
-        let (mut b, _pb) = connected(&pair, &ca, &cb, None);
+        let (mut b, _pb) = connected(&pair, &ca, &cb, None, CAP);
         let first = next;
         for n in 0..8 {
             let (qp, id) = if n % 3 == 1 { (&mut b, 1000) } else { (&mut a, next) };
@@ -75,7 +58,7 @@ fn a_shrink_that_is_overtaken() {
         let (mut ca, cb) = (pair.a.cq(31), pair.b.cq(31));
         let (from, to) = (pair.a.mr(64), pair.b.mr(64));
         let (sges, write) = ([from.sge(0..64).unwrap()], SendOp::Write { addr: to.iova(), rkey: to.rkey() });
-        let (mut a, _pa) = connected(&pair, &ca, &cb, None);
+        let (mut a, _pa) = connected(&pair, &ca, &cb, None, CAP);
         a.post_send((0..12).map(|id| SendWr::new(write, &sges).wr_id(id).signaled())).unwrap();
         let written = || pair.a.model.with(|hca| hca.cqs[&ca.cqn().get()].producer);
         wait(&pair.a.device, "the first completions", || (u64::from(written()) >= seed % 4).then_some(()));
@@ -111,7 +94,7 @@ fn an_overrun_takes_few_receives_along() {
     let mut srq = pair.b.device.create_srq(&pair.b.pd, init).unwrap();
     let (from, to) = (pair.a.mr(64), pair.b.mr(64));
     let (s, r) = ([from.sge(0..8).unwrap()], [to.sge(0..8).unwrap()]);
-    let (mut q1, p1) = connected(&pair, &ca, &small, Some(&srq));
+    let (mut q1, p1) = connected(&pair, &ca, &small, Some(&srq), CAP);
     srq.post((0..7).map(|id| RecvWr::new(id, &r))).unwrap();
     q1.post_send((0..5).map(|id| SendWr::new(SendOp::Send, &s).wr_id(id))).unwrap();
     settle(&pair.b.device);
@@ -130,7 +113,7 @@ fn an_overrun_takes_few_receives_along() {
     srq.ring();
     assert_eq!(back, 2);
     // One is lost, six go on.
-    let (mut q2, p2) = connected(&pair, &ca, &good, Some(&srq));
+    let (mut q2, p2) = connected(&pair, &ca, &good, Some(&srq), CAP);
     q2.post_send((0..6).map(|id| SendWr::new(SendOp::Send, &s).wr_id(id))).unwrap();
     assert!(poll(&pair.b.device, &mut good, 6).iter().all(|c| c.status == WcStatus::Success));
     drop((q1, q2, p2, srq, ca, good, from, to));

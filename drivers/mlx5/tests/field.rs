@@ -6,36 +6,17 @@ use bareverbs::*;
 use bareverbs_harness::{AccessKind, Verdict};
 use bareverbs_mlx5_prm::context::qpc;
 use bench::pair::*;
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering::Relaxed},
-    },
-    time::Duration,
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering::Relaxed},
 };
 
 const SEED: u64 = 0x6669_656c;
-
-/// Lets everything happen that is under way.
-fn settle(device: &Device5) {
-    let until = device.now() + Duration::from_millis(5);
-    while device.now() < until {
-        device.relax();
-    }
-}
 
 /// What the watched memory holds now: the model looks while it works on a command.
 fn watched(node: &Node) -> [u8; 8] {
     node.device.query_port(PORT).unwrap();
     node.model.watched()
-}
-
-/// Two RC QPs of both ends, connected.
-fn connected(pair: &Pair, ca: &Cq5, cb: &Cq5, srq: Option<&Srq5>, cap: QpCap) -> (Qp5, Qp5) {
-    let mut qa = pair.a.qp(QpType::Rc, ca, ca, None, cap);
-    let mut qb = pair.b.qp(QpType::Rc, cb, cb, srq, cap);
-    pair.connect(&mut qa, &mut qb);
-    (qa, qb)
 }
 
 /// A new QP gets the number of one that was destroyed with completions unpolled.

@@ -168,6 +168,22 @@ pub fn to_rts(qp: &mut Qp5, av: AhAttr, dest: Qpn) {
     qp.modify(&rts_attr(kind)).expect("RTS");
 }
 
+/// Two RC QPs of both ends, connected.
+pub fn connected(pair: &Pair, ca: &Cq5, cb: &Cq5, srq: Option<&Srq5>, cap: QpCap) -> (Qp5, Qp5) {
+    let mut qa = pair.a.qp(QpType::Rc, ca, ca, None, cap);
+    let mut qb = pair.b.qp(QpType::Rc, cb, cb, srq, cap);
+    pair.connect(&mut qa, &mut qb);
+    (qa, qb)
+}
+
+/// Lets everything happen that is under way.
+pub fn settle(device: &Device5) {
+    let until = device.now() + Duration::from_millis(5);
+    while device.now() < until {
+        device.relax();
+    }
+}
+
 /// Waits, in the world's time, until `done` says what came out.
 pub fn wait<T>(device: &Device5, what: &str, mut done: impl FnMut() -> Option<T>) -> T {
     let deadline = device.now() + Duration::from_secs(60);

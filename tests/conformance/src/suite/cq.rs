@@ -2,7 +2,7 @@
 
 use super::{
     Case, Outcome,
-    lab::{Lab, Setup, ids},
+    lab::{End, Lab, Setup, ids},
     may, must,
 };
 use alloc::vec::Vec;
@@ -132,18 +132,23 @@ fn at_least<D: Device>(lab: &mut Lab<D>) -> Outcome {
     Ok(())
 }
 
+/// A send CQ tells a size, as many completions as that stay unpolled, and come out in order.
+fn holds<D: Device>(lab: &Lab<D>, a: &mut End<D>, b: &End<D>, n: u32) -> Outcome {
+    ensure_eq!(a.send_cq.capacity(), n, "the same size asked for again");
+    for id in 0..u64::from(n) {
+        a.signaled(id, b.write_here(0), 0..8)?;
+    }
+    lab.settle();
+    let done = lab.poll(&mut a.send_cq, n as usize)?;
+    ensure_eq!(ids(&done), (0..u64::from(n)).collect::<Vec<_>>(), "the ids");
+    lab.no_event(0)
+}
+
 fn holds_all<D: Device>(lab: &mut Lab<D>) -> Outcome {
     for wanted in [1, 5, 8] {
         let n = lab.cq(0, wanted)?.capacity();
         let [mut a, b] = lab.pair(&Setup::of(QpType::Rc).depth(n.max(16)).cq(wanted))?;
-        ensure_eq!(a.send_cq.capacity(), n, "the same size asked for again");
-        for id in 0..u64::from(n) {
-            a.signaled(id, b.write_here(0), 0..8)?;
-        }
-        lab.settle();
-        let done = lab.poll(&mut a.send_cq, n as usize)?;
-        ensure_eq!(ids(&done), (0..u64::from(n)).collect::<Vec<_>>(), "the ids");
-        lab.no_event(0)?;
+        holds(lab, &mut a, &b, n)?;
     }
     Ok(())
 }
@@ -370,14 +375,7 @@ fn holds_all_resized<D: Device>(lab: &mut Lab<D>) -> Outcome {
     let [mut a, b] = lab.pair(&Setup::of(QpType::Rc).depth(larger.max(16)).cq(12))?;
     for (wanted, n) in [(20, larger), (5, smaller), (20, larger)] {
         a.send_cq.resize(wanted)?;
-        ensure_eq!(a.send_cq.capacity(), n, "the same size asked for again");
-        for id in 0..u64::from(n) {
-            a.signaled(id, b.write_here(0), 0..8)?;
-        }
-        lab.settle();
-        let done = lab.poll(&mut a.send_cq, n as usize)?;
-        ensure_eq!(ids(&done), (0..u64::from(n)).collect::<Vec<_>>(), "the ids");
-        lab.no_event(0)?;
+        holds(lab, &mut a, &b, n)?;
     }
     Ok(())
 }
