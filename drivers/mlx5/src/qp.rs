@@ -455,11 +455,8 @@ impl<H: PciFunction, P: Policy> QpObject<H, P> {
 
     /// Why a request cannot be posted now, when the ring said that it is full.
     #[cold]
-    fn full(&self, may: bool) -> PostError {
-        match self.state_now() {
-            state if !may => PostError::WrongState(state),
-            _ => PostError::QueueFull,
-        }
+    fn full(&self, is_open: bool) -> PostError {
+        if is_open { PostError::QueueFull } else { PostError::WrongState(self.state_now()) }
     }
 
     #[inline(always)]
@@ -483,17 +480,27 @@ impl<H: PciFunction, P: Policy> QpObject<H, P> {
         self.send_cq.iter().chain(&self.recv_cq).all(|cq| cq.room() >= flushed)
     }
 
-    /// Pushes one send request by the long way; names what the ring calls full.
+    /// Pushes one send request by the long way.
     pub(crate) fn push_send(&self, ring: &mut SendRing, wr: &SendWr<'_>) -> Result<(), PostError> {
-        let result = ring.push(&self.target.send, wr);
-        self.name_full(ring, result)
+        self.push_or_open(ring, |ring| ring.push(&self.target.send, wr))
     }
 
-    /// Names what the send ring calls full.
-    pub(crate) fn name_full<T>(&self, ring: &SendRing, result: Result<T, PostError>) -> Result<T, PostError> {
-        match result {
-            Err(PostError::QueueFull) => Err(self.full(ring.is_open())),
-            result => result,
+    /// Pushes to the send ring; names what the ring calls full. In ERR requests are taken, to be flushed (IBA 10.3.1), and
+    /// nobody has opened the ring of a QP that failed before RTS; but the send queue of a raw packet QP needs a command
+    /// first.
+    pub(crate) fn push_or_open<T>(
+        &self,
+        ring: &mut SendRing,
+        mut push: impl FnMut(&mut SendRing) -> Result<T, PostError>,
+    ) -> Result<T, PostError> {
+        loop {
+            match push(ring) {
+                Err(PostError::QueueFull) => match self.full(ring.is_open()) {
+                    PostError::WrongState(QpState::Err) if self.kind != QpType::RawPacket => ring.set_open(true),
+                    error => return Err(error),
+                },
+                result => return result,
+            }
         }
     }
 

@@ -161,8 +161,7 @@ impl<H: PciFunction, P: Policy> QueuePair for Qp<H, P> {
         object.check()?;
         umr::check(&window.0, &object.device, Object::Window)?;
         bind.access().check(AccessOf::Window, object.device.hca().caps.atomics).map_err(PostError::of_access)?;
-        let result = ring.push_bind(&object.target.send, window, bind, (wr_id, flags));
-        object.name_full(ring, result)
+        object.push_or_open(ring, |ring| ring.push_bind(&object.target.send, window, bind, (wr_id, flags)))
     }
 
     fn push_register(
@@ -176,8 +175,7 @@ impl<H: PciFunction, P: Policy> QueuePair for Qp<H, P> {
         object.check()?;
         umr::check(&region.0, &object.device, Object::FastRegion)?;
         init.access.check(AccessOf::FastRegion, object.device.hca().caps.atomics).map_err(PostError::of_access)?;
-        let result = ring.push_register(&object.target.send, region, init, (wr_id, flags));
-        object.name_full(ring, result)
+        object.push_or_open(ring, |ring| ring.push_register(&object.target.send, region, init, (wr_id, flags)))
     }
 
     #[inline]

@@ -53,7 +53,7 @@ mod explore_tests {
         state: QpState,
         /// The driver knows: it brought the QP there, or a completion or query has told.
         known: bool,
-        /// It was brought to a state that sends; one that fails before refuses sends by its state.
+        /// It was brought to a state that sends, or is known to be in ERR, which takes them too.
         sends: bool,
         recvs: VecDeque<u64>,
         done: VecDeque<Done>,
@@ -175,6 +175,7 @@ mod explore_tests {
             let op = SendOp::Write { addr: self.bench.remote.iova(), rkey: self.bench.remote.rkey() };
             let sges = [if good { at } else { bad }];
             let result = self.qp().post_send([SendWr::new(op, &sges).wr_id(id).signaled()]).map_err(|e| e.error);
+            self.sends |= self.state == QpState::Err && self.known;
             if !self.sends {
                 let state = self.state;
                 assert!(
