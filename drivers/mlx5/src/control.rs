@@ -255,8 +255,9 @@ impl Control {
         let mut from = 0;
         while let Some((qpn, watch)) = self.watches.qp_of_failed_cq(from) {
             watch.raise(Watch::CQ_ERROR | Watch::QP_ERROR);
-            // The two queues of a raw packet QP have no such command; nothing can be posted to them any more.
-            if !watch.is_raw() {
+            if let Some(rqn) = watch.raw() {
+                self.fail_raw(hal, qpn, rqn);
+            } else {
                 let mut input = [0; qp_2err::IN_LEN];
                 qp_2err::QPN.set(&mut input, qpn);
                 let out = &mut [0; qp_2err::OUT_LEN];

@@ -5,7 +5,7 @@
 
 use crate::{
     cmd::PageList,
-    hca::Hca,
+    control::Control,
     policy::{Lock, Policy},
     qp::{QpObject, record_offset},
     target::NO_QPN,
@@ -14,7 +14,7 @@ use bareverbs::{Error, QpAttr, QpState};
 use bareverbs_hal::PciFunction;
 use bareverbs_mlx5_prm::{
     cmd::Opcode,
-    commands::{create_rq, create_sq, create_tir, create_tis, modify_rq, modify_sq, query_rq, query_sq},
+    commands::{create_rq, create_sq, create_tir, create_tis, modify_sq, query_sq},
     context::{rqc, sqc, tirc, tisc, wq},
 };
 use core::sync::atomic::{AtomicU32, Ordering};
@@ -43,6 +43,16 @@ const _: () = assert!(
 );
 use sqc::state::{ERR, RDY, RST};
 
+/// One of the two queues: the commands that ask for its state and change it.
+#[derive(Clone, Copy)]
+struct Queue {
+    query: Opcode,
+    modify: Opcode,
+}
+
+const SQ: Queue = Queue { query: Opcode::QUERY_SQ, modify: Opcode::MODIFY_SQ };
+const RQ: Queue = Queue { query: Opcode::QUERY_RQ, modify: Opcode::MODIFY_RQ };
+
 /// The QP's state by those of its queues, where `now` is what it was brought to: an SQ that waits in reset does not tell
 /// INIT from RTR.
 fn state(sq: u32, rq: Option<u32>, now: QpState) -> Option<QpState> {
@@ -56,16 +66,6 @@ fn state(sq: u32, rq: Option<u32>, now: QpState) -> Option<QpState> {
         (_, ERR) => QpState::Err,
         _ => return None,
     })
-}
-
-fn execute<H: PciFunction, P: Policy>(
-    hca: &Hca<H, P>,
-    opcode: Opcode,
-    input: &mut [u8],
-    pages: &PageList<'_>,
-    out: &mut [u8],
-) -> Result<(), Error> {
-    hca.execute(opcode, 0, input, pages, out)
 }
 
 impl<H: PciFunction, P: Policy> QpObject<H, P> {
@@ -93,7 +93,7 @@ impl<H: PciFunction, P: Policy> QpObject<H, P> {
         let mut input = [0; create_tis::IN_LEN];
         tisc::TRANSPORT_DOMAIN.at(create_tis::TISC).set(&mut input, domain);
         let mut out = [0; create_tis::OUT_LEN];
-        execute(self.device.hca(), Opcode::CREATE_TIS, &mut input, &PageList::None, &mut out)?;
+        self.device.hca().execute(Opcode::CREATE_TIS, 0, &mut input, &PageList::None, &mut out)?;
         self.raw.tis.store(create_tis::out::TISN.get(&out), Ordering::Relaxed);
         Ok(())
     }
@@ -115,7 +115,7 @@ impl<H: PciFunction, P: Policy> QpObject<H, P> {
         let log_blocks = self.shape.send.unwrap_or(0);
         let pages = self.work_queue(&mut q[WQ..], self.shape.send_at(), log_blocks, LOG_BLOCK);
         let mut out = [0; create_sq::OUT_LEN];
-        execute(hca, Opcode::CREATE_SQ, &mut input, &pages, &mut out)?;
+        hca.execute(Opcode::CREATE_SQ, 0, &mut input, &pages, &mut out)?;
         let sqn = create_sq::out::SQN.get(&out);
         self.raw.sq.store(sqn, Ordering::Relaxed);
         Ok(sqn)
@@ -136,7 +136,7 @@ impl<H: PciFunction, P: Policy> QpObject<H, P> {
         let (log_slots, log_stride) = self.shape.recv.unwrap_or((0, 4));
         let pages = self.work_queue(&mut q[WQ..], 0, log_slots, log_stride);
         let mut out = [0; create_rq::OUT_LEN];
-        execute(hca, Opcode::CREATE_RQ, &mut input, &pages, &mut out)?;
+        hca.execute(Opcode::CREATE_RQ, 0, &mut input, &pages, &mut out)?;
         let rqn = create_rq::out::RQN.get(&out);
         self.raw.rq.store(rqn, Ordering::Relaxed);
         Ok(rqn)
@@ -147,7 +147,7 @@ impl<H: PciFunction, P: Policy> QpObject<H, P> {
         tirc::INLINE_RQN.at(create_tir::TIRC).set(&mut input, rqn);
         tirc::TRANSPORT_DOMAIN.at(create_tir::TIRC).set(&mut input, domain);
         let mut out = [0; create_tir::OUT_LEN];
-        execute(self.device.hca(), Opcode::CREATE_TIR, &mut input, &PageList::None, &mut out)?;
+        self.device.hca().execute(Opcode::CREATE_TIR, 0, &mut input, &PageList::None, &mut out)?;
         self.raw.tir.store(create_tir::out::TIRN.get(&out), Ordering::Relaxed);
         Ok(())
     }
@@ -193,53 +193,28 @@ impl<H: PciFunction, P: Policy> QpObject<H, P> {
             _ => (None, None),
         };
         if let Some(wanted) = sq {
-            self.modify_sq(wanted)?;
+            self.modify_queue(SQ, &self.raw.sq, wanted)?;
         }
         if let (Some(wanted), true) = (rq, self.shape.recv.is_some()) {
-            self.modify_rq(wanted)?;
+            self.modify_queue(RQ, &self.raw.rq, wanted)?;
         }
         Ok(())
     }
 
-    fn modify_sq(&self, wanted: u32) -> Result<(), Error> {
-        let mut input = [0; modify_sq::IN_LEN];
-        // The command says which state the queue is in, and a failed request may have changed it.
-        modify_sq::SQ_STATE.set(&mut input, self.query_sq()?);
-        modify_sq::SQN.set(&mut input, self.raw.sq.load(Ordering::Relaxed));
-        sqc::STATE.at(modify_sq::SQC).set(&mut input, wanted);
-        let out = &mut [0; modify_sq::OUT_LEN];
-        execute(self.device.hca(), Opcode::MODIFY_SQ, &mut input, &PageList::None, out)
+    fn modify_queue(&self, queue: Queue, number: &AtomicU32, wanted: u32) -> Result<(), Error> {
+        let (hca, number) = (self.device.hca(), number.load(Ordering::Relaxed));
+        hca.control.with(|control| control.modify_queue(&hca.hal, queue, number, wanted))
     }
 
-    fn modify_rq(&self, wanted: u32) -> Result<(), Error> {
-        let mut input = [0; modify_rq::IN_LEN];
-        modify_rq::RQ_STATE.set(&mut input, self.query_rq()?);
-        modify_rq::RQN.set(&mut input, self.raw.rq.load(Ordering::Relaxed));
-        rqc::STATE.at(modify_rq::RQC).set(&mut input, wanted);
-        let out = &mut [0; modify_rq::OUT_LEN];
-        execute(self.device.hca(), Opcode::MODIFY_RQ, &mut input, &PageList::None, out)
-    }
-
-    fn query_sq(&self) -> Result<u32, Error> {
-        let mut input = [0; query_sq::IN_LEN];
-        query_sq::SQN.set(&mut input, self.raw.sq.load(Ordering::Relaxed));
-        let mut out = [0; query_sq::OUT_LEN];
-        execute(self.device.hca(), Opcode::QUERY_SQ, &mut input, &PageList::None, &mut out)?;
-        Ok(sqc::STATE.at(query_sq::out::SQC).get(&out))
-    }
-
-    fn query_rq(&self) -> Result<u32, Error> {
-        let mut input = [0; query_rq::IN_LEN];
-        query_rq::RQN.set(&mut input, self.raw.rq.load(Ordering::Relaxed));
-        let mut out = [0; query_rq::OUT_LEN];
-        execute(self.device.hca(), Opcode::QUERY_RQ, &mut input, &PageList::None, &mut out)?;
-        Ok(rqc::STATE.at(query_rq::out::RQC).get(&out))
+    fn query_queue(&self, queue: Queue, number: &AtomicU32) -> Result<u32, Error> {
+        let (hca, number) = (self.device.hca(), number.load(Ordering::Relaxed));
+        hca.control.with(|control| control.query_queue(&hca.hal, queue, number))
     }
 
     /// What the device holds: the states of both queues.
     pub(crate) fn query_raw(&self) -> Result<QpAttr, Error> {
-        let sq = self.query_sq()?;
-        let rq = if self.shape.recv.is_some() { Some(self.query_rq()?) } else { None };
+        let sq = self.query_queue(SQ, &self.raw.sq)?;
+        let rq = if self.shape.recv.is_some() { Some(self.query_queue(RQ, &self.raw.rq)?) } else { None };
         // SAFETY: the QP's one handle is borrowed exclusively (`query` of the trait).
         let now = unsafe { self.state.get() };
         let bad = Error::BadAnswer { opcode: Opcode::QUERY_SQ.0, why: "states of a raw packet QP's queues" };
@@ -251,9 +226,50 @@ impl<H: PciFunction, P: Policy> QpObject<H, P> {
     }
 }
 
+/// The commands of both queues have their fields in the same places, as the test below compares them.
+impl Control {
+    /// Takes the queues of a raw packet QP to ERR; an RQ 0 is none.
+    pub(crate) fn fail_raw<H: PciFunction>(&mut self, hal: &H, sqn: u32, rqn: u32) {
+        for (queue, number) in [(SQ, Some(sqn)), (RQ, Some(rqn).filter(|rqn| *rqn != 0))] {
+            let result = number.map(|number| self.modify_queue(hal, queue, number, ERR));
+            log::debug!("{:?} of a raw packet QP, whose CQ has failed, to ERR: {result:?}", queue.modify);
+        }
+    }
+
+    /// PRM: MODIFY_SQ, MODIFY_RQ.
+    fn modify_queue<H: PciFunction>(&mut self, hal: &H, queue: Queue, number: u32, wanted: u32) -> Result<(), Error> {
+        let mut input = [0; modify_sq::IN_LEN];
+        // The command says which state the queue is in, and a failed request may have changed it.
+        modify_sq::SQ_STATE.set(&mut input, self.query_queue(hal, queue, number)?);
+        modify_sq::SQN.set(&mut input, number);
+        sqc::STATE.at(modify_sq::SQC).set(&mut input, wanted);
+        let out = &mut [0; modify_sq::OUT_LEN];
+        self.execute(hal, queue.modify, 0, &mut input, &PageList::None, out)
+    }
+
+    /// A queue's state. PRM: QUERY_SQ, QUERY_RQ.
+    fn query_queue<H: PciFunction>(&mut self, hal: &H, queue: Queue, number: u32) -> Result<u32, Error> {
+        let mut input = [0; query_sq::IN_LEN];
+        query_sq::SQN.set(&mut input, number);
+        let mut out = [0; query_sq::OUT_LEN];
+        self.execute(hal, queue.query, 0, &mut input, &PageList::None, &mut out)?;
+        Ok(sqc::STATE.at(query_sq::out::SQC).get(&out))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use bareverbs_mlx5_prm::commands::{modify_rq, query_rq};
+
+    #[test]
+    fn the_commands_of_both_queues_have_one_layout() {
+        assert_eq!((modify_sq::IN_LEN, modify_sq::OUT_LEN), (modify_rq::IN_LEN, modify_rq::OUT_LEN));
+        assert_eq!([modify_sq::SQ_STATE, modify_sq::SQN], [modify_rq::RQ_STATE, modify_rq::RQN]);
+        assert_eq!((modify_sq::SQC, sqc::STATE), (modify_rq::RQC, rqc::STATE));
+        assert_eq!((query_sq::IN_LEN, query_sq::OUT_LEN), (query_rq::IN_LEN, query_rq::OUT_LEN));
+        assert_eq!((query_sq::SQN, query_sq::out::SQC), (query_rq::RQN, query_rq::out::RQC));
+    }
 
     // Linux's table of the same (drivers/infiniband/hw/mlx5, sqrq_to_qp_state) agrees where it is definite.
     #[test]

@@ -123,9 +123,9 @@ impl Watch {
         cqs.any(|cq| cq.flags() & Self::CQ_ERROR != 0)
     }
 
-    /// Whether it is a raw packet QP, which the device knows as two queues.
-    pub(crate) fn is_raw(&self) -> bool {
-        self.flags() & Self::RAW != 0
+    /// The RQ, 0 for none, of a raw packet QP, which the device knows as two queues; `None` of any other.
+    pub(crate) fn raw(&self) -> Option<u32> {
+        (self.flags() & Self::RAW != 0).then(|| self.rqn.load(Relaxed))
     }
 
     /// The object is a raw packet QP with this RQ, 0 for none.

@@ -5,7 +5,7 @@ mod bench;
 use bareverbs::*;
 use bareverbs_harness::World;
 use bareverbs_mlx5::{Config, Local, Mlx5};
-use bareverbs_model_mlx5::{HcaConfig, eq::Event as ModelEvent};
+use bareverbs_model_mlx5::{HcaConfig, eq::Event as ModelEvent, wq::WqState};
 use bench::{Model, assert_clean, pair::*};
 
 const SEED: u64 = 0x6672_616d;
@@ -75,4 +75,43 @@ fn events_of_its_queues_name_the_qp() {
     assert_eq!(tell(ModelEvent::QpFatal(rqn)), Event::QpFatal(other.qpn()));
     drop((raw, other, cq));
     pair.close();
+}
+
+/// A CQ that fails takes the raw packet QPs that complete to it to ERR, both of their queues, whatever state they were in:
+/// no frame goes out or comes in any more (IBA 11.6.3.2).
+#[test]
+fn a_cq_that_fails_takes_both_queues_along() {
+    for state in [QpState::Reset, QpState::Init, QpState::Rtr, QpState::Rts] {
+        for sends in [true, false] {
+            let pair = Pair::new(Link::Roce, SEED);
+            let (cq, good) = (pair.a.cq(15), pair.a.cq(15));
+            let cqs = if sends { [&cq, &good] } else { [&good, &cq] };
+            let mut raws = [CAP, QpCap { max_recv_wr: 0, ..CAP }].map(|cap| {
+                let mut raw = pair.a.qp(QpType::RawPacket, cqs[0], cqs[1], None, cap);
+                let path = [QpAttr::to(QpState::Init).port(PORT), QpAttr::to(QpState::Rtr), QpAttr::to(QpState::Rts)];
+                path.iter().take_while(|_| state != QpState::Reset).find(|attr| {
+                    raw.modify(attr).unwrap();
+                    attr.state == state
+                });
+                raw
+            });
+            let mut other = pair.a.qp(QpType::RawPacket, &good, &good, None, CAP);
+            to_rts(&mut other);
+            pair.a.model.raise(ModelEvent::CqError(cq.cqn().get(), 2));
+            let event = wait(&pair.a.device, "the event", || pair.a.device.service().unwrap());
+            assert_eq!(event, Event::CqError(cq.cqn()));
+            let queues = pair.a.model.with(|hca| {
+                let sqs: Vec<_> = hca.sqs.values().map(|sq| sq.state).collect();
+                (sqs, hca.rqs.values().map(|rq| rq.state).collect::<Vec<_>>())
+            });
+            let (failed, ready) = (WqState::Error, WqState::Ready);
+            assert_eq!(queues, (vec![failed, failed, ready], vec![failed, ready]), "from {state}, sends {sends}");
+            for raw in &mut raws {
+                assert_eq!((raw.state(), raw.query().unwrap().state), (QpState::Err, QpState::Err));
+            }
+            assert_eq!(other.query().unwrap().state, QpState::Rts);
+            drop((raws, other, cq, good));
+            pair.close();
+        }
+    }
 }
