@@ -102,12 +102,19 @@ fn visit<M: Machine>(
     for _ in 0..depth {
         let mut next = Vec::new();
         for path in &last {
+            // Stands at the end of the path, for as long as no step was taken from there.
+            let mut ready = None;
             for step in 0..steps {
                 let _told = Told(path, step);
-                let mut machine = new();
-                path.iter().for_each(|step| assert!(machine.step(*step), "a machine that is not always the same"));
+                let mut machine = ready.take().unwrap_or_else(|| {
+                    let mut machine = new();
+                    path.iter().for_each(|step| assert!(machine.step(*step), "a machine that is not always the same"));
+                    machine
+                });
                 let from = machine.state();
                 if !machine.step(step) {
+                    assert!(machine.state() == from, "a step that was not taken has changed something");
+                    ready = Some(machine);
                     continue;
                 }
                 explored.steps += 1;
@@ -195,6 +202,27 @@ mod tests {
     #[should_panic(expected = "left != right")]
     fn a_fault_at_the_depth_is_found() {
         explore(2, 4, || Counter { n: 0, most: 5, broken: 4 });
+    }
+
+    #[test]
+    #[should_panic(expected = "a step that was not taken has changed something")]
+    fn a_step_that_is_not_taken_changes_nothing() {
+        /// Counts a step that it does not take.
+        struct Liar(u32);
+
+        impl Machine for Liar {
+            type State = u32;
+
+            fn step(&mut self, _: usize) -> bool {
+                self.0 += 1;
+                false
+            }
+
+            fn state(&self) -> u32 {
+                self.0
+            }
+        }
+        explore(1, 1, || Liar(0));
     }
 
     #[test]
