@@ -71,6 +71,16 @@ impl SrqSlots {
         (list, SrqPoster { slots, mask: len - 1, slot: 0, ahead: 1, known: len })
     }
 
+    /// Puts both ends where `count` requests lead that are done in order. For explorations of what the counters do at the end
+    /// of their numbers, also of what a driver makes of them.
+    #[doc(hidden)]
+    pub fn begin_at(&mut self, poster: &mut SrqPoster, count: u32) {
+        let full = count.wrapping_add(self.mask + 1);
+        (0..=self.mask).for_each(|slot| self.slot(count.wrapping_add(slot) & self.mask).free.store(slot, Relaxed));
+        self.returned.store(full, Relaxed);
+        (poster.ahead, poster.known) = (count.wrapping_add(1), full);
+    }
+
     /// Requests that can be outstanding.
     pub const fn capacity(&self) -> u32 {
         self.mask

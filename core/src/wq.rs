@@ -152,6 +152,17 @@ impl SendQueue {
         )
     }
 
+    /// Puts both ends where `count` requests lead, of a block each, that are retired. For explorations of what the counters do
+    /// at the end of their numbers, also of what a driver makes of them.
+    #[doc(hidden)]
+    pub fn begin_at(&self, poster: &mut SendPoster, count: u32) {
+        // A slot that names a request of before would name one of the same count to come.
+        (0..=self.mask).for_each(|block| self.slot(block).after.store(count, Relaxed));
+        self.posted.store(count, Relaxed);
+        self.retired.store(count, Relaxed);
+        (poster.block, poster.posted, poster.full_at) = (count, count, count);
+    }
+
     #[inline(always)]
     fn slot(&self, block: u32) -> &SendSlot {
         // SAFETY: the index is masked to the table that `new` was promised.
@@ -185,11 +196,7 @@ impl SendQueue {
 
     /// Forgets everything, after the device did.
     pub fn reset(&self, poster: &mut SendPoster) {
-        // A slot that names a request of before would name one of the same count to come.
-        (0..=self.mask).for_each(|block| self.slot(block).after.store(0, Relaxed));
-        self.posted.store(0, Relaxed);
-        self.retired.store(0, Relaxed);
-        (poster.block, poster.posted, poster.full_at) = (0, 0, 0);
+        self.begin_at(poster, 0);
     }
 }
 
@@ -280,6 +287,14 @@ impl RecvQueue {
         )
     }
 
+    /// Puts both ends where `count` requests lead that are retired, as [`SendQueue::begin_at`] does.
+    #[doc(hidden)]
+    pub fn begin_at(&self, poster: &mut RecvPoster, count: u32) {
+        self.posted.store(count, Relaxed);
+        self.retired.store(count, Relaxed);
+        (poster.posted, poster.full_at) = (count, count);
+    }
+
     /// Poller: retires the oldest request and gives its id back; `None` if nothing is outstanding.
     #[inline(always)]
     pub fn complete(&self) -> Option<u64> {
@@ -300,9 +315,7 @@ impl RecvQueue {
 
     /// Forgets everything, after the device did.
     pub fn reset(&self, poster: &mut RecvPoster) {
-        self.posted.store(0, Relaxed);
-        self.retired.store(0, Relaxed);
-        (poster.posted, poster.full_at) = (0, 0);
+        self.begin_at(poster, 0);
     }
 }
 

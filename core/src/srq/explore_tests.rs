@@ -26,15 +26,6 @@ const POLL: [usize; 2] = [8, 9];
 const SWEEP: [usize; 2] = [10, 11];
 const STEPS: usize = 12;
 
-/// As a queue is that has been in use for so long.
-pub(crate) fn begin_at(list: &mut SrqSlots, poster: &mut SrqPoster, start: u32) {
-    for slot in 0..=list.mask {
-        list.slot(start.wrapping_add(slot) & list.mask).free.store(slot, Relaxed);
-    }
-    list.returned.store(start.wrapping_add(list.mask + 1), Relaxed);
-    (poster.ahead, poster.known) = (start.wrapping_add(1), start.wrapping_add(list.mask + 1));
-}
-
 struct Queue {
     slots: Vec<SrqSlot>,
     list: SrqSlots,
@@ -58,7 +49,7 @@ impl Queue {
         let mut slots: Vec<SrqSlot> = (0..1 << LOG).map(|_| SrqSlot::default()).collect();
         // SAFETY: the vector is kept beside the list and not touched.
         let (mut list, mut poster) = unsafe { SrqSlots::new(NonNull::new(slots.as_mut_ptr()).unwrap(), LOG) };
-        begin_at(&mut list, &mut poster, start);
+        list.begin_at(&mut poster, start);
         let (waiting, under_way, cqs, ids) = Default::default();
         Self { slots, list, poster, shared, waiting, under_way, cqs, ids, expected: 0, next_id: 1, start }
     }

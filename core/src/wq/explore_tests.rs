@@ -39,14 +39,11 @@ struct Sends {
 
 impl Sends {
     fn new(start: u32) -> Self {
-        // Every slot was used before: none names a request to come.
-        let slot = || SendSlot { wr_id: AtomicU64::new(u64::MAX), after: AtomicU32::new(start), ..SendSlot::default() };
+        let slot = || SendSlot { wr_id: AtomicU64::new(u64::MAX), ..SendSlot::default() };
         let mut slots: Vec<SendSlot> = (0..1 << LOG_BLOCKS).map(|_| slot()).collect();
         // SAFETY: the vector is kept beside the queue and not touched.
         let (queue, mut poster) = unsafe { SendQueue::new(NonNull::new(slots.as_mut_ptr()).unwrap(), LOG_BLOCKS) };
-        queue.posted.store(start, Relaxed);
-        queue.retired.store(start, Relaxed);
-        (poster.block, poster.posted, poster.full_at) = (start, start, start);
+        queue.begin_at(&mut poster, start);
         Self { slots, queue, poster, list: VecDeque::new(), next_id: 1, start }
     }
 
@@ -140,9 +137,7 @@ impl Receives {
         let mut words: Vec<AtomicU64> = (0..1 << LOG_SLOTS).map(|_| AtomicU64::new(0)).collect();
         // SAFETY: the vector is kept beside the queue and not touched.
         let (queue, mut poster) = unsafe { RecvQueue::new(NonNull::new(words.as_mut_ptr()).unwrap(), LOG_SLOTS) };
-        queue.posted.store(start, Relaxed);
-        queue.retired.store(start, Relaxed);
-        (poster.posted, poster.full_at) = (start, start);
+        queue.begin_at(&mut poster, start);
         Self { _words: words, queue, poster, list: VecDeque::new(), told: 0, next_id: 1, start }
     }
 }
