@@ -228,16 +228,26 @@ impl World {
         true
     }
 
-    /// Whether an entry is of a QP that is there: not of one that has gone, though another stands in its place.
-    fn is_known(&self, entry: &Unpolled) -> bool {
-        self.qp(entry.user).is_some_and(|n| self.qps[n].target.qpn() == entry.qpn)
+    /// The device tells a CQ of a QP that completes to another.
+    pub(super) fn stray(&mut self, user: u32, cq: usize) -> bool {
+        let Some(n) = self.sends(user).filter(|_| self.cqs[cq].has_room()) else { return false };
+        let (id, qpn) = (self.id(), self.qps[n].target.qpn());
+        let entry = Self::entry(user, qpn, 0x0, self.start).sent(0x0a);
+        self.cqs[cq].write(entry, Unpolled { user, qpn, what: What::Send, id });
+        true
+    }
+
+    /// Whether an entry of a CQ is of a QP that is there and completes to it: not of one that has gone, though another
+    /// stands in its place.
+    fn is_known(&self, cq: usize, entry: &Unpolled) -> bool {
+        self.qp(entry.user).is_some_and(|n| self.qps[n].cq == cq && self.qps[n].target.qpn() == entry.qpn)
     }
 
     /// What a poll or view must say of an entry.
-    fn expect(&mut self, entry: Unpolled, found: Found) {
+    fn expect(&mut self, cq: usize, entry: Unpolled, found: Found) {
         let Unpolled { qpn, what, id, .. } = entry;
         let expected = match what {
-            _ if !self.is_known(&entry) => Err(PollError::UnknownQp(Qpn::new(qpn))),
+            _ if !self.is_known(cq, &entry) => Err(PollError::UnknownQp(Qpn::new(qpn))),
             What::Send => Ok((id, Qpn::new(qpn), WcOpcode::Send)),
             What::Recv => Ok((id, Qpn::new(qpn), WcOpcode::Recv)),
             What::Lie => Err(PollError::BadEntry),
@@ -249,14 +259,14 @@ impl World {
     }
 
     pub(super) fn poll(&mut self, n: usize, most: usize) -> bool {
-        let is_good = |entry: &&Unpolled| entry.what != What::Lie && self.is_known(entry);
+        let is_good = |entry: &&Unpolled| entry.what != What::Lie && self.is_known(n, entry);
         let good = self.cqs[n].list.iter().take_while(is_good).count();
         let Some((taken, found)) = self.cqs[n].poll(most) else { return false };
         assert_eq!(taken, good.min(most), "{:?}", self.cqs[n].list);
         assert_eq!(found.len(), taken.max(usize::from(!self.cqs[n].list.is_empty())), "{:?}", self.cqs[n].list);
         for found in found {
             let first = self.cqs[n].list.pop_front().unwrap();
-            self.expect(first, found);
+            self.expect(n, first, found);
         }
         true
     }
@@ -266,7 +276,7 @@ impl World {
         match self.cqs[n].advance() {
             None => return false,
             Some(None) => {}
-            Some(Some((entry, found))) => self.expect(entry, found),
+            Some(Some((entry, found))) => self.expect(n, entry, found),
         }
         true
     }

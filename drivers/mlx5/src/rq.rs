@@ -290,3 +290,7 @@ impl SrqRing {
         self.memory.record.tell(hal, self.poster.posted());
     }
 }
+
+#[cfg(test)]
+#[path = "rq_explore_tests.rs"]
+mod explore_tests;

@@ -454,3 +454,7 @@ impl SendRing {
         Ok(())
     }
 }
+
+#[cfg(test)]
+#[path = "sq_explore_tests.rs"]
+mod explore_tests;
