@@ -250,6 +250,8 @@ struct Linked {
     /// Free slots in order, the one that is posted next first, and how many behind it the poster knows of.
     free: VecDeque<u32>,
     known: usize,
+    /// Slots that the device has not read, and where they link to.
+    links: VecDeque<(u32, u32)>,
     start: u32,
     _slots: Vec<SrqSlot>,
 }
@@ -263,9 +265,9 @@ impl Linked {
         let (memory, ring) = Memory::new(start);
         // SAFETY: the memory is kept beside the ring.
         let ring = unsafe { SrqRing::new(ring, poster, MAX_SGE as u32) };
-        let (under_way, free) = (Vec::new(), (0..SLOTS as u32).collect());
+        let (under_way, links, free) = (Vec::new(), VecDeque::new(), (0..SLOTS as u32).collect());
         let slots = Box::new(slots);
-        Self { ring, slots, memory, shared, head: 0, under_way, free, known: SLOTS - 1, start, _slots: table }
+        Self { ring, slots, memory, shared, head: 0, under_way, free, known: SLOTS - 1, links, start, _slots: table }
     }
 
     fn post(&mut self, lens: &[usize], rings: bool) -> bool {
@@ -291,6 +293,7 @@ impl Linked {
             }
             if self.known > 0 {
                 self.known -= 1;
+                self.links.push_back((self.free[0], self.free[1]));
                 self.free.pop_front();
             }
         }
@@ -301,7 +304,7 @@ impl Linked {
 }
 
 impl Machine for Linked {
-    type State = ((u16, [Vec<usize>; 2]), Vec<u32>, [u32; 2], VecDeque<u32>, usize);
+    type State = ((u16, [Vec<usize>; 2]), Vec<u32>, u32, VecDeque<(u32, u32)>, VecDeque<u32>, usize);
 
     fn step(&mut self, step: usize) -> bool {
         let taken = match STEPS[step] {
@@ -315,8 +318,9 @@ impl Machine for Linked {
                 Some(id) => {
                     self.under_way.push((self.head, id));
                     // The next segment: two bytes of zero, the index, a signature, zeros.
-                    self.head = u32::from_be(self.memory.wqes[self.head as usize].0[0].load(Ordering::Relaxed));
-                    assert!(self.under_way.iter().all(|(slot, _)| *slot != self.head), "a link to a slot in use");
+                    let next = u32::from_be(self.memory.wqes[self.head as usize].0[0].load(Ordering::Relaxed));
+                    assert_eq!(Some((self.head, next)), self.links.pop_front(), "a slot, and where it links to");
+                    self.head = next;
                     true
                 }
                 None => false,
@@ -338,7 +342,8 @@ impl Machine for Linked {
 
     fn state(&self) -> Self::State {
         let under_way = self.under_way.iter().map(|(slot, _)| *slot).collect();
-        (self.memory.state(), under_way, [self.ring.poster.posted(), self.head], self.free.clone(), self.known)
+        let posted = self.ring.poster.posted();
+        (self.memory.state(), under_way, posted, self.links.clone(), self.free.clone(), self.known)
     }
 
     fn wraps(&self) -> usize {
