@@ -1,5 +1,5 @@
 //! From a 24-bit number to an object: two levels, both reached by masks alone, so that no number a device tells can
-//! lead outside. Empty places of the first level point to one shared leaf of nulls.
+//! lead outside.
 
 use crate::error::platform;
 use bareverbs::Error;
@@ -15,75 +15,46 @@ const SIZE: usize = 1 << BITS;
 const MASK: u32 = SIZE as u32 - 1;
 
 type Leaf<T> = [AtomicPtr<T>; SIZE];
-type Root<T> = [AtomicPtr<Leaf<T>>; SIZE];
 
-/// A table of 2^24 places. Looking up takes no lock; changing it is for one caller at a time.
+/// A table of 2^24 places. Looking up takes no lock; changing it is for one caller at a time. Zeroed memory is an empty
+/// one.
 ///
 /// Leaves come from state memory when an object is created and stay until the table goes.
-pub(crate) struct Table<T> {
-    root: NonNull<Root<T>>,
-    empty: NonNull<Leaf<T>>,
-}
-
-// SAFETY: the table holds addresses in atomics; whoever follows one answers for the object.
-unsafe impl<T> Send for Table<T> {}
-// SAFETY: as above.
-unsafe impl<T> Sync for Table<T> {}
+pub(crate) struct Table<T>([AtomicPtr<Leaf<T>>; SIZE]);
 
 impl<T> Table<T> {
-    /// An empty table. Must be given back with [`free`](Self::free).
-    pub(crate) fn new<H: Platform>(hal: &H) -> Result<Self, Error> {
-        let root: NonNull<Root<T>> = hal.state_alloc(Layout::new::<Root<T>>()).map_err(platform)?.cast();
-        let empty: NonNull<Leaf<T>> = match hal.state_alloc(Layout::new::<Leaf<T>>()) {
-            Ok(memory) => memory.cast(),
-            Err(e) => {
-                // SAFETY: allocated above with this layout; nobody else knows it.
-                unsafe { hal.state_free(root.cast(), Layout::new::<Root<T>>()) };
-                return Err(platform(e));
-            }
-        };
-        let table = Self { root, empty };
-        for place in table.root() {
-            place.store(empty.as_ptr(), Ordering::Relaxed);
+    /// Gives the leaves back. Nobody uses the table any more.
+    pub(crate) fn free<H: Platform>(&self, hal: &H) {
+        for leaf in self.0.iter().filter_map(|place| NonNull::new(place.load(Ordering::Relaxed))) {
+            // SAFETY: allocated in `insert` with this layout; nobody follows it any more.
+            unsafe { hal.state_free(leaf.cast(), Layout::new::<Leaf<T>>()) };
         }
-        Ok(table)
     }
 
-    /// Gives the memory back.
-    pub(crate) fn free<H: Platform>(self, hal: &H) {
-        for place in self.root() {
-            let leaf = place.load(Ordering::Relaxed);
-            if let Some(leaf) = NonNull::new(leaf).filter(|l| *l != self.empty) {
-                // SAFETY: allocated in `insert` with this layout; the table is consumed.
-                unsafe { hal.state_free(leaf.cast(), Layout::new::<Leaf<T>>()) };
-            }
-        }
-        // SAFETY: allocated in `new` with these layouts; the table is consumed.
-        unsafe {
-            hal.state_free(self.empty.cast(), Layout::new::<Leaf<T>>());
-            hal.state_free(self.root.cast(), Layout::new::<Root<T>>());
-        }
+    /// The leaf of a number, if there is one. Bits above the 24th are ignored.
+    fn leaf(&self, number: u32) -> Option<&Leaf<T>> {
+        // SAFETY: null, or a leaf that lives as long as the table.
+        unsafe { self.0[(number >> BITS & MASK) as usize].load(Ordering::Acquire).as_ref() }
     }
 
     /// What stands at a number; null if nothing does. Bits above the 24th are ignored.
     pub(crate) fn get(&self, number: u32) -> *mut T {
-        let leaf = self.root()[(number >> BITS & MASK) as usize].load(Ordering::Acquire);
-        // SAFETY: every place of the root points to a leaf that lives as long as the table.
-        let leaf = unsafe { &*leaf };
-        leaf[(number & MASK) as usize].load(Ordering::Acquire)
+        self.leaf(number).map_or(null_mut(), |leaf| leaf[(number & MASK) as usize].load(Ordering::Acquire))
     }
 
     /// Puts an object at a number that is free.
     pub(crate) fn insert<H: Platform>(&self, hal: &H, number: u32, object: NonNull<T>) -> Result<(), Error> {
-        let place = &self.root()[(number >> BITS & MASK) as usize];
-        let mut leaf = place.load(Ordering::Relaxed);
-        if leaf == self.empty.as_ptr() {
-            // Zeroed memory is a leaf of nulls.
-            leaf = hal.state_alloc(Layout::new::<Leaf<T>>()).map_err(platform)?.cast().as_ptr();
-            place.store(leaf, Ordering::Release);
-        }
-        // SAFETY: every place of the root points to a leaf that lives as long as the table.
-        let place = unsafe { &(&*leaf)[(number & MASK) as usize] };
+        let leaf = match self.leaf(number) {
+            Some(leaf) => leaf,
+            None => {
+                // Zeroed memory is a leaf of nulls.
+                let leaf = hal.state_alloc(Layout::new::<Leaf<T>>()).map_err(platform)?.cast::<Leaf<T>>();
+                self.0[(number >> BITS & MASK) as usize].store(leaf.as_ptr(), Ordering::Release);
+                // SAFETY: lives as long as the table.
+                unsafe { leaf.as_ref() }
+            }
+        };
+        let place = &leaf[(number & MASK) as usize];
         if !place.load(Ordering::Relaxed).is_null() {
             return Err(Error::BadAnswer { opcode: 0, why: "the device gave a number that is in use" });
         }
@@ -93,11 +64,10 @@ impl<T> Table<T> {
 
     /// Takes an object away from its number, if it stands there.
     pub(crate) fn remove(&self, number: u32, object: &T) {
-        let leaf = self.root()[(number >> BITS & MASK) as usize].load(Ordering::Relaxed);
-        // SAFETY: every place of the root points to a leaf that lives as long as the table.
-        let place = unsafe { &(&*leaf)[(number & MASK) as usize] };
-        if core::ptr::eq(place.load(Ordering::Relaxed), object) {
-            place.store(null_mut(), Ordering::Release);
+        if core::ptr::eq(self.get(number), object)
+            && let Some(leaf) = self.leaf(number)
+        {
+            leaf[(number & MASK) as usize].store(null_mut(), Ordering::Release);
         }
     }
 
@@ -115,8 +85,7 @@ impl<T> Table<T> {
     pub(crate) fn first(&self, from: u32) -> Option<(u32, NonNull<T>)> {
         let mut number = from;
         while number >> (2 * BITS) == 0 {
-            let leaf = self.root()[(number >> BITS & MASK) as usize].load(Ordering::Acquire);
-            if leaf == self.empty.as_ptr() {
+            if self.leaf(number).is_none() {
                 number = (number | MASK) + 1;
                 continue;
             }
@@ -126,10 +95,5 @@ impl<T> Table<T> {
             number += 1;
         }
         None
-    }
-
-    fn root(&self) -> &Root<T> {
-        // SAFETY: allocated in `new`, freed only in `free`; zero or a leaf's address in every place.
-        unsafe { self.root.as_ref() }
     }
 }

@@ -223,51 +223,41 @@ impl CqWatch {
 
 /// All objects that events name, by their numbers. Changed and read under the control lock.
 pub(crate) struct Watches {
-    pub(crate) cqs: Table<CqWatch>,
-    pub(crate) srqs: Table<Watch>,
-    pub(crate) qps: Table<Watch>,
-    /// The port's.
-    port: StateMemory<Watch>,
+    tables: StateMemory<Tables>,
     /// Objects that have news.
     news: Row,
     /// CQs without a channel that have completion events.
     completions: Row,
 }
 
+/// What stays where it is. Zeroed memory is what it is at first.
+pub(crate) struct Tables {
+    pub(crate) cqs: Table<CqWatch>,
+    pub(crate) srqs: Table<Watch>,
+    pub(crate) qps: Table<Watch>,
+    /// The port's.
+    port: Watch,
+}
+
+impl Deref for Watches {
+    type Target = Tables;
+
+    fn deref(&self) -> &Tables {
+        // SAFETY: zeroed, and freed in `free` alone.
+        unsafe { self.tables.ptr().as_ref() }
+    }
+}
+
 impl Watches {
     pub(crate) fn new<H: Platform>(hal: &H) -> Result<Self, Error> {
-        let cqs = Table::new(hal)?;
-        let srqs = match Table::new(hal) {
-            Ok(table) => table,
-            Err(e) => {
-                cqs.free(hal);
-                return Err(e);
-            }
-        };
-        let qps = match Table::new(hal) {
-            Ok(table) => table,
-            Err(e) => {
-                cqs.free(hal);
-                srqs.free(hal);
-                return Err(e);
-            }
-        };
-        match StateMemory::new(hal, 1) {
-            Ok(port) => Ok(Self { cqs, srqs, qps, port, news: Row::default(), completions: Row::default() }),
-            Err(e) => {
-                cqs.free(hal);
-                srqs.free(hal);
-                qps.free(hal);
-                Err(e)
-            }
-        }
+        Ok(Self { tables: StateMemory::new(hal, 1)?, news: Row::default(), completions: Row::default() })
     }
 
     pub(crate) fn free<H: Platform>(self, hal: &H) {
         self.cqs.free(hal);
         self.srqs.free(hal);
         self.qps.free(hal);
-        self.port.free(hal);
+        self.tables.free(hal);
     }
 
     /// An object has a number: events find it by that.
@@ -314,9 +304,7 @@ impl Watches {
         const DOWN: u32 = 1 << news::PORT_DOWN;
         const ACTIVE: u32 = 1 << news::PORT_ACTIVE;
         const DOWN_AGAIN: u32 = 1 << news::PORT_DOWN_AGAIN;
-        let at = self.port.ptr();
-        // SAFETY: goes with the tables.
-        let watch = unsafe { at.as_ref() };
+        let watch = &self.port;
         watch.number.store(port, Relaxed);
         let before = watch.news.load(Relaxed);
         let after = match 1 << news {
@@ -324,7 +312,7 @@ impl Watches {
             ACTIVE if before & DOWN_AGAIN != 0 => before & !DOWN_AGAIN | DOWN,
             other => before | other,
         };
-        self.tell_later(at, after);
+        self.tell_later(NonNull::from(watch), after);
     }
 
     /// A CQ was overrun or failed.
