@@ -101,6 +101,13 @@ pub enum Error {
         /// Completions that were not polled yet.
         unpolled: u32,
     },
+    /// A CQ of the QP has no room for what the QP would flush to leave its SRQ: poll or resize it, and try again.
+    CqFull {
+        /// Entries that it takes.
+        wanted: u32,
+        /// Entries that are free, without the QP's own completions.
+        room: u32,
+    },
     /// The CQ was overrun or failed; it only can be destroyed.
     CqError,
     /// The platform could not give memory or map it.
@@ -292,6 +299,7 @@ impl fmt::Display for Error {
             Self::FlowsFull => f.write_str("no place is left for flow rules"),
             Self::NotAttached => f.write_str("the QP is not attached to it"),
             Self::BelowUnpolled { unpolled } => write!(f, "{unpolled} completions are not polled yet"),
+            Self::CqFull { wanted, room } => write!(f, "{wanted} CQ entries wanted, {room} are free: poll first"),
             Self::CqError => f.write_str("the CQ is in error"),
             Self::Platform(e) => e.fmt(f),
             Self::Command { opcode, status, name, syndrome } => {

@@ -40,7 +40,8 @@ impl<T> From<Refused<T>> for Error {
 /// Objects that a verb destroys. Dropping a handle does the same as far as possible, in silence; objects that others
 /// still use live on until the last of those is gone.
 pub trait Destroy: Sized {
-    /// Destroys the object, or hands it back with [`Error::Busy`] while others use it.
+    /// Destroys the object, or hands it back with [`Error::Busy`] while others use it; a QP of an SRQ also with
+    /// [`Error::CqFull`].
     fn destroy(self) -> Result<(), Refused<Self>>;
 }
 
@@ -509,7 +510,7 @@ pub trait QueuePair: Handle {
     fn context(&self) -> u64;
 
     /// Changes state and attributes (ibv_modify_qp). The mask is checked against [`crate::qp::TRANSITIONS`] before
-    /// anything is sent to the device.
+    /// anything is sent to the device. To RESET a QP of an SRQ may be refused with [`Error::CqFull`].
     fn modify(&mut self, attr: &QpAttr) -> Result<(), Error>;
 
     /// What the device holds (ibv_query_qp).

@@ -326,9 +326,9 @@ impl<H: PciFunction, P: Policy> CqObject<H, P> {
         }
     }
 
-    /// Completions that may still come before some are polled.
-    pub(crate) fn room(&self) -> u32 {
-        self.ring.with(|ring| (1 << ring.ring.log) - ring.unpolled())
+    /// See [`CqRing::room_without`].
+    pub(crate) fn room_without(&self, user_index: u32, target: &Target) -> (u32, u32) {
+        self.ring.with(|ring| ring.room_without(&self.hca().hal, user_index, target))
     }
 
     /// Asks for an event. PRM: "CQ DoorBell Register".

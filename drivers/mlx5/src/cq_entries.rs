@@ -1,11 +1,12 @@
 //! Where completions lie: the entries of a ring, and where its consumer stands among them.
 
 use super::CqRing;
-use crate::cqe::Entry;
+use crate::{cqe::Entry, target::Target};
 use bareverbs::{
     cq::Consumer,
     sync::{AtomicPtr, Ordering, reads_device_memory, write_device_byte, writes_device_memory},
 };
+use bareverbs_hal::Dma;
 use bareverbs_mlx5_prm::cqe::{OP_OWN, op_own, opcode};
 use core::ptr::NonNull;
 
@@ -101,6 +102,25 @@ impl Ring {
     #[inline(always)]
     pub(super) fn wrap(&self, entry: Entry, owner: u8) -> (Entry, u8) {
         if entry.0 == self.end { (Entry(self.first), owner ^ op_own::OWNER) } else { (entry, owner) }
+    }
+}
+
+impl CqRing {
+    /// Entries that are free once those of the QP at a user index are taken out, and how many of those tell of sends.
+    pub(crate) fn room_without<H: Dma>(&self, hal: &H, user_index: u32, target: &Target) -> (u32, u32) {
+        let (mut room, mut sends) = (1u32 << self.ring.log, 0);
+        let shown = self.holds();
+        for n in 0..self.unpolled() {
+            hal.dma_rmb();
+            let entry = self.ring.entry(self.consumer.plus(n));
+            reads_device_memory(entry.0.as_ptr());
+            let own = entry.user_index() == user_index && target.is_of(entry);
+            sends += u32::from(own && !entry.is_receive());
+            // While a view shows an entry, the device gets none back behind it.
+            room -= u32::from(shown || !own);
+        }
+        let read = if shown { self.consumer.index().wrapping_sub(self.shown) } else { 0 };
+        (room.saturating_sub(read), sends)
     }
 }
 

@@ -510,6 +510,25 @@ fn sweeping_takes_one_qps_entries_and_gives_slots_back() {
 }
 
 #[test]
+fn the_room_that_is_there_without_a_qp() {
+    let mut rig = Rig::rc();
+    rig.post_sends([1, 2]);
+    rig.post_recvs([3]);
+    assert_eq!(rig.ring.room_without(&HOST, 0, &rig.target), (8, 0));
+    rig.write(Cqe::new(0x0, 0).sent(0x0a));
+    rig.write(Cqe::new(0x2, 0));
+    // Of a QP that had its user index before, and of one that has its number at another.
+    rig.write(Cqe::new(0x0, 0).dword(56, 0x0a << 24 | 0x99));
+    rig.write(Cqe::new(0x0, 0).sent(0x0a).dword(32, 1));
+    assert_eq!(rig.ring.room_without(&HOST, 0, &rig.target), (6, 1));
+    // The entry that is shown and those behind it stay the driver's; its request is retired.
+    assert_eq!(rig.ring.advance(&HOST).unwrap().unwrap().wr_id, 1);
+    assert_eq!(rig.ring.room_without(&HOST, 0, &rig.target), (4, 0));
+    rig.ring.end_view();
+    assert_eq!(rig.ring.room_without(&HOST, 0, &rig.target), (6, 0));
+}
+
+#[test]
 fn case_04_unpolled_entries_move_to_the_new_ring() {
     let mut rig = Rig::rc();
     // Into the second lap, so that owner bits differ between the rings.

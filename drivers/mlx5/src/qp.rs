@@ -407,13 +407,19 @@ impl<H: PciFunction, P: Policy> QpObject<H, P> {
         self.recv_cq.as_ref().or(self.send_cq.as_ref()).map(|cq| &**cq)
     }
 
-    /// Takes the QP from the device, once, and its completions out of the CQs. PRM: DESTROY_QP.
+    /// Takes the QP from the device, if nothing keeps it.
     fn destroy(&self) -> Result<(), Error> {
-        // SAFETY: the QP's one handle, or its last one, is at work.
+        // SAFETY: the QP's one handle is at work.
         let holders = unsafe { self.attachments.get() }.iter().count() as u32;
         if holders > 0 {
             return Err(Error::Busy { holders });
         }
+        self.leave_srq()?;
+        self.remove()
+    }
+
+    /// Takes the QP from the device, once, and its completions out of the CQs. PRM: DESTROY_QP.
+    fn remove(&self) -> Result<(), Error> {
         let (hca, qpn) = (self.device.hca(), self.qpn());
         if self.kind == QpType::RawPacket {
             self.destroy_raw()?;
@@ -421,7 +427,6 @@ impl<H: PciFunction, P: Policy> QpObject<H, P> {
         if qpn == NO_QPN {
             return Ok(());
         }
-        self.leave_srq();
         if self.kind != QpType::RawPacket {
             hca.destroy(Opcode::DESTROY_QP, qpn)?;
         }
@@ -474,10 +479,19 @@ impl<H: PciFunction, P: Policy> QpObject<H, P> {
         self.srq.is_some() || self.kind == QpType::XrcTgt
     }
 
-    /// Whether its CQs have room for what would come if all its requests were flushed.
-    pub(crate) fn can_flush(&self) -> bool {
-        let flushed = self.target.send.outstanding() + 1;
-        self.send_cq.iter().chain(&self.recv_cq).all(|cq| cq.room() >= flushed)
+    /// Refuses where its CQs have no room for what comes when all its requests are flushed, and one receive of an SRQ. Its
+    /// own completions do not count: they go with it, and what they tell of is not flushed any more.
+    pub(crate) fn check_room(&self) -> Result<(), Error> {
+        // The receive of an XRC target completes to the CQ of the SRQ, whichever that is.
+        let Some(send_cq) = self.send_cq() else { return Ok(()) };
+        let user = self.user_index.load(Ordering::Relaxed);
+        let check = |room, wanted| if room < wanted { Err(Error::CqFull { wanted, room }) } else { Ok(()) };
+        let (room, done) = send_cq.room_without(user, &self.target);
+        let sends = self.target.send.outstanding().saturating_sub(done);
+        match &self.recv_cq {
+            Some(recv_cq) => check(room, sends).and_then(|()| check(recv_cq.room_without(user, &self.target).0, 1)),
+            None => check(room, sends + 1),
+        }
     }
 
     /// Pushes one send request by the long way.
@@ -517,7 +531,11 @@ impl<H: PciFunction, P: Policy> QpObject<H, P> {
 impl<H: PciFunction, P: Policy> Drop for QpObject<H, P> {
     fn drop(&mut self) {
         self.detach_all();
-        let outcome = self.destroy();
+        // Nobody is there to be refused: without room in the CQs the receive is lost.
+        if let Err(e) = self.leave_srq() {
+            log::debug!("a QP keeps what it took from an SRQ: {e}");
+        }
+        let outcome = self.remove();
         let hca = self.device.hca();
         if outcome.is_err() {
             hca.unwatch(|watches| &watches.qps, self.qpn(), &self.watch);

@@ -1,6 +1,15 @@
 //! The transitions of a queue pair, each a command. PRM: "QP State Transition Commands".
 
-use crate::{ah, cmd::PageList, hca::Hca, policy::Policy, port, qp::QpObject, watch::Watch};
+use crate::{
+    ah,
+    cmd::PageList,
+    hca::Hca,
+    policy::{Lock, Policy},
+    port,
+    qp::QpObject,
+    target::NO_QPN,
+    watch::Watch,
+};
 use bareverbs::{
     Access, AccessOf, AckTimeout, AhAttr, Argument, Error, Gid, GlobalRoute, Lid, LinkLayer, Mac, Mtu, PortNum, Psn,
     Qkey, QpAttr, QpAttrMask, QpState, QpType, Qpn, RetryCount, RnrTimer, qp::check_transition,
@@ -132,7 +141,7 @@ impl<H: PciFunction, P: Policy> QpObject<H, P> {
         match to {
             _ if self.kind == QpType::RawPacket => self.modify_raw(from, to)?,
             QpState::Reset => {
-                self.leave_srq();
+                self.leave_srq()?;
                 self.without_context(opcode)?;
             }
             QpState::Err => self.without_context(opcode)?,
@@ -158,26 +167,37 @@ impl<H: PciFunction, P: Policy> QpObject<H, P> {
 
     /// Before a QP is reset or destroyed: has it give back the receive that it took from an SRQ for a message that is not
     /// complete. Reset and destroy drop it in silence; in ERR the device completes it, and says when nothing is left
-    /// (ibv_get_async_event: IBV_EVENT_QP_LAST_WQE_REACHED). A QP that has nothing of an SRQ, or whose CQs have no room for what would be
-    /// flushed, is left as it is; so is one whose device does not answer in time.
-    pub(crate) fn leave_srq(&self) {
+    /// (ibv_get_async_event: IBV_EVENT_QP_LAST_WQE_REACHED). An error, and nothing has changed, where the CQs have no room
+    /// for what would be flushed. A QP that has nothing of an SRQ is left as it is; so is one of a device that has failed,
+    /// or does not answer in time.
+    pub(crate) fn leave_srq(&self) -> Result<(), Error> {
         let (hca, from) = (self.device.hca(), self.state_now());
-        if !self.is_of_srq() || matches!(from, QpState::Reset | QpState::Init) {
-            return;
+        let failed = || self.watch.flags() & Watch::DEVICE_FATAL != 0;
+        if !self.is_of_srq() || self.qpn() == NO_QPN || failed() || matches!(from, QpState::Reset | QpState::Init) {
+            return Ok(());
+        }
+        if from != QpState::Err {
+            self.check_room()?;
         }
         // What came until now is nobody's any more, and makes room.
         self.sweep();
-        if from != QpState::Err && (!self.can_flush() || self.without_context(Opcode::QP_2ERR).is_err()) {
-            return;
+        if from != QpState::Err {
+            if let Err(e) = self.without_context(Opcode::QP_2ERR) {
+                return if failed() { Ok(()) } else { Err(e) };
+            }
+            self.watch.raise(Watch::QP_ERROR);
         }
         let deadline = hca.hal.now().saturating_add(LAST_WQE_TIMEOUT);
-        while self.watch.flags() & (Watch::LAST_WQE | Watch::DEVICE_FATAL) == 0 && hca.hal.now() < deadline {
+        while self.watch.flags() & Watch::LAST_WQE == 0 && hca.control.with(|c| c.drive(&hca.hal)).is_ok() {
+            if hca.hal.now() >= deadline {
+                break;
+            }
             hca.hal.relax();
-            hca.drive();
         }
         if from != QpState::Err {
             hca.forget_last_wqe(&self.watch);
         }
+        Ok(())
     }
 
     /// The transition is done.

@@ -135,6 +135,7 @@ fn variants(name: &str) -> Vec<&'static str> {
 /// What no argument brings about, and where else it is tested.
 const NOT_BY_ARGUMENTS: &[(&str, &str)] = &[
     ("Error::CqError", "the CQ was overrun before: case_05_overrun"),
+    ("Error::CqFull", "what stands in the CQ: a_cq_that_is_full_of_others"),
     ("Error::Unacknowledged", "events that were got before: cq_destroy_refused_before_acknowledgement"),
     ("Error::Platform", "the platform refuses: a_refused_region_leaves_nothing"),
     ("Error::Command", "the device refuses: memory_that_the_device_keeps_stays_mapped"),
