@@ -37,7 +37,7 @@ pub enum QpState {
     Rts = 3,
     /// Send queue drained.
     Sqd = 4,
-    /// Send queue error (UC and UD): sends are flushed, receives go on.
+    /// Send queue error (UC, UD and raw packet): sends are flushed, receives go on.
     Sqe = 5,
     /// Error: everything is flushed.
     Err = 6,

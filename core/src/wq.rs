@@ -194,6 +194,18 @@ impl SendQueue {
         self.posted.load(Acquire).wrapping_sub(self.retired.load(Acquire))
     }
 
+    /// Requests that were published; counts on.
+    pub fn posted(&self) -> u32 {
+        self.posted.load(Acquire)
+    }
+
+    /// Poller: whether the request that was retired last was published before [`posted`](Self::posted) said `count`, or when
+    /// it did. For a count of which not all 2^32 numbers came since.
+    pub fn retired_within(&self, count: u32) -> bool {
+        let posted = self.posted();
+        posted.wrapping_sub(count) <= posted.wrapping_sub(self.retired.load(Relaxed))
+    }
+
     /// Forgets everything, after the device did.
     pub fn reset(&self, poster: &mut SendPoster) {
         self.begin_at(poster, 0);

@@ -368,8 +368,8 @@ impl CqRing {
             _ => return self.datagram(target, entry, kind, place),
         };
         let Some(wr_id) = wr_id else { return Taken::Bad(PollError::BadEntry) };
-        target.fail(entry.is_receive());
         *place = entry.failed(wr_id, target.qpn());
+        target.fail(entry.is_receive(), place.status);
         Taken::Done
     }
 

@@ -236,7 +236,9 @@ impl<H: PciFunction, P: Policy> Qp<H, P> {
         let (send_queue, send_poster) = unsafe { SendQueue::new(slots.ptr(), log_blocks) };
         // SAFETY: as above.
         let (recv_queue, recv_poster) = unsafe { RecvQueue::new(wr_ids.ptr(), log_slots) };
-        let target = Target::new(kind, send_queue, recv_queue, srq.as_ref().map(|srq| NonNull::from(&srq.slots)));
+        let mut target = Target::new(kind, send_queue, recv_queue, srq.as_ref().map(|srq| NonNull::from(&srq.slots)));
+        // A raw packet QP whose one queue has failed has failed.
+        target.reliable |= kind == QpType::RawPacket && shape.recv.is_none();
         let send = SendRingInit {
             // SAFETY: the send ring lies behind the receive ring, or, if there is none, nothing is ever written there.
             start: unsafe { buffer.ptr().add(shape.send_at()) },
@@ -455,7 +457,7 @@ impl<H: PciFunction, P: Policy> QpObject<H, P> {
             return QpState::Err;
         }
         // SAFETY: only the one handle writes it, and it is borrowed by whoever asks.
-        self.target.failure().unwrap_or(unsafe { self.state.copy() })
+        self.target.state(unsafe { self.state.copy() })
     }
 
     /// Why a request cannot be posted now, when the ring said that it is full.

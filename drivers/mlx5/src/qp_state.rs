@@ -3,6 +3,7 @@
 use crate::{
     ah,
     cmd::PageList,
+    cq::CqObject,
     hca::Hca,
     policy::{Lock, Policy},
     port,
@@ -153,7 +154,7 @@ impl<H: PciFunction, P: Policy> QpObject<H, P> {
                 hca.execute(opcode, 0, &mut input, &PageList::None, &mut [0; transition::OUT_LEN])?;
             }
         }
-        self.enter(to, attr);
+        self.enter(from, to, attr);
         Ok(())
     }
 
@@ -201,7 +202,7 @@ impl<H: PciFunction, P: Policy> QpObject<H, P> {
     }
 
     /// The transition is done.
-    fn enter(&self, to: QpState, attr: &QpAttr) {
+    fn enter(&self, from: QpState, to: QpState, attr: &QpAttr) {
         // SAFETY: the QP's one handle is borrowed exclusively (`modify`).
         let (send, recv, state) = unsafe { (self.send.get(), self.recv.get(), self.state.get()) };
         if to == QpState::Reset {
@@ -211,9 +212,13 @@ impl<H: PciFunction, P: Policy> QpObject<H, P> {
             recv.reset(&self.target.recv);
             // What went wrong before is no news of the QP that begins now.
             self.device.hca().see_events();
+            self.watch.clear(Watch::QP_ERROR | Watch::LAST_WQE);
+            self.target.reset();
         }
-        self.watch.clear(Watch::QP_ERROR | if to == QpState::Reset { Watch::LAST_WQE } else { 0 });
-        self.target.clear_failure();
+        // Any other failure may have come while the command waited, and holds.
+        if from == QpState::Sqe && to == QpState::Rts {
+            self.target.resume(|| self.send_cq().map_or((), CqObject::wait));
+        }
         if attr.mask.contains(QpAttrMask::PKEY_INDEX) {
             self.target.pkey_index.store(attr.pkey_index, Ordering::Relaxed);
         }

@@ -2,7 +2,7 @@
 
 use crate::cqe::Entry;
 use bareverbs::{
-    QpState, QpType,
+    QpState, QpType, WcStatus,
     srq::SrqSlots,
     sync::{AtomicU8, AtomicU16, AtomicU32, Ordering},
     wq::{RecvQueue, SendQueue},
@@ -37,7 +37,9 @@ pub(crate) struct Target {
     /// Index of the P_Key that its packets carry.
     pub(crate) pkey_index: AtomicU16,
     /// The state that a failed completion told of, as its number; 0 for none.
-    pub(crate) failed: AtomicU8,
+    failed: AtomicU8,
+    /// Sends that were posted when the QP last came back from SQE: the device has done with them.
+    resumed: AtomicU32,
     /// A failed request of its takes the QP to ERR, not only its send queue.
     pub(crate) reliable: bool,
     /// It is an XRC SRQ's: completions name it beside whatever QP received.
@@ -63,7 +65,8 @@ impl Target {
             raw_qpn: AtomicU32::new(NO_QPN),
             pkey_index: AtomicU16::new(0),
             failed: AtomicU8::new(0),
-            reliable: !matches!(kind, QpType::Uc | QpType::Ud),
+            resumed: AtomicU32::new(0),
+            reliable: !matches!(kind, QpType::Uc | QpType::Ud | QpType::RawPacket),
             datagram: kind == QpType::Ud,
             shared: false,
             frames: kind == QpType::RawPacket,
@@ -101,25 +104,113 @@ impl Target {
         self.raw_qpn.store(qpn.swap_bytes(), Ordering::Relaxed);
     }
 
-    /// Poller: a request of the send queue (or of the receive queue) failed.
-    pub(crate) fn fail(&self, receive: bool) {
-        let state = if receive || self.reliable { QpState::Err } else { QpState::Sqe };
-        // A QP in ERR stays there.
-        let state = self.failed.load(Ordering::Relaxed).max(state as u8);
-        self.failed.store(state, Ordering::Relaxed);
+    /// Poller: the request of the send queue that was retired last, or one of the receive queue, failed like this.
+    pub(crate) fn fail(&self, receive: bool, status: WcStatus) {
+        let state = if receive || self.reliable {
+            QpState::Err
+        } else if status == WcStatus::WorkRequestFlushed
+            || self.send.retired_within(self.resumed.load(Ordering::Relaxed))
+        {
+            // The state was told by the send that failed first, and may be another one by now.
+            return;
+        } else {
+            QpState::Sqe
+        };
+        // A QP in ERR stays there, whichever of its CQs is polled first.
+        self.failed.fetch_max(state as u8, Ordering::Relaxed);
     }
 
-    /// The state that a failed completion told of.
-    pub(crate) fn failure(&self) -> Option<QpState> {
+    /// The state of a QP that was brought to this one, by what failed completions told since.
+    pub(crate) fn state(&self, brought_to: QpState) -> QpState {
         match self.failed.load(Ordering::Relaxed) {
-            0 => None,
-            state if state == QpState::Sqe as u8 => Some(QpState::Sqe),
-            _ => Some(QpState::Err),
+            0 => brought_to,
+            state if state == QpState::Sqe as u8 && brought_to != QpState::Err => QpState::Sqe,
+            _ => QpState::Err,
         }
     }
 
-    /// The QP was taken to another state.
-    pub(crate) fn clear_failure(&self) {
+    /// The QP was reset, and so were its queues.
+    pub(crate) fn reset(&self) {
+        self.resumed.store(0, Ordering::Relaxed);
         self.failed.store(0, Ordering::Relaxed);
+    }
+
+    /// The QP came back from SQE. `wait` returns when every poll of sends that is going on has ended: later ones see where
+    /// it came back, and what fails from then on is news.
+    pub(crate) fn resume(&self, wait: impl FnOnce()) {
+        self.resumed.store(self.send.posted(), Ordering::Relaxed);
+        wait();
+        let sqe = QpState::Sqe as u8;
+        // Not a failure of the whole QP, which may have come meanwhile.
+        let _ = self.failed.compare_exchange(sqe, 0, Ordering::Relaxed, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bareverbs::wq::{SendPoster, SendSlot};
+
+    const FAILED: WcStatus = WcStatus::LocalProtection;
+    const FLUSHED: WcStatus = WcStatus::WorkRequestFlushed;
+
+    /// A UC QP's, and what posts to it.
+    fn target(slots: &mut [SendSlot; 4], wr_ids: &mut [bareverbs::sync::AtomicU64; 4]) -> (Target, SendPoster) {
+        // SAFETY: the tables outlive both, which nobody else touches.
+        let (send, poster) = unsafe { SendQueue::new(NonNull::from(slots).cast(), 2) };
+        // SAFETY: as above.
+        let (recv, _) = unsafe { RecvQueue::new(NonNull::from(wr_ids).cast(), 2) };
+        (Target::new(QpType::Uc, send, recv, None), poster)
+    }
+
+    fn send(target: &Target, poster: &mut SendPoster) -> u32 {
+        let block = poster.block();
+        poster.push(0, 1);
+        poster.publish(&target.send);
+        block
+    }
+
+    /// A send completes with an error.
+    fn fails(target: &Target, block: u32, status: WcStatus) -> QpState {
+        target.send.complete(block).expect("outstanding");
+        target.fail(false, status);
+        target.state(QpState::Rts)
+    }
+
+    #[test]
+    fn sends_that_fail_tell_of_the_time_since_the_queue_came_back() {
+        let (mut slots, mut wr_ids) = Default::default();
+        let (target, mut poster) = target(&mut slots, &mut wr_ids);
+        // Many laps, so that the counters wrap around.
+        target.send.begin_at(&mut poster, u32::MAX - 9);
+        target.resume(|| ());
+        for _ in 0..9 {
+            let old = [send(&target, &mut poster), send(&target, &mut poster)];
+            // The QP may be in ERR as well as in SQE.
+            assert_eq!(fails(&target, old[0], FLUSHED), QpState::Rts);
+            target.resume(|| ());
+            let new = [send(&target, &mut poster), send(&target, &mut poster)];
+            assert_eq!(fails(&target, old[1], FAILED), QpState::Rts);
+            assert_eq!(fails(&target, new[0], FAILED), QpState::Sqe);
+            assert_eq!(fails(&target, new[1], FLUSHED), QpState::Sqe);
+            target.resume(|| assert_eq!(target.state(QpState::Rts), QpState::Sqe));
+            assert_eq!(target.state(QpState::Rts), QpState::Rts);
+        }
+    }
+
+    #[test]
+    fn only_a_reset_ends_err() {
+        let (mut slots, mut wr_ids) = Default::default();
+        let (target, mut poster) = target(&mut slots, &mut wr_ids);
+        let block = send(&target, &mut poster);
+        assert_eq!(fails(&target, block, FAILED), QpState::Sqe);
+        assert_eq!(target.state(QpState::Err), QpState::Err);
+        // A receive fails while the command waits that leads back from SQE.
+        target.resume(|| target.fail(true, FLUSHED));
+        assert_eq!(target.state(QpState::Rts), QpState::Err);
+        let block = send(&target, &mut poster);
+        assert_eq!(fails(&target, block, FAILED), QpState::Err);
+        target.reset();
+        assert_eq!(target.state(QpState::Reset), QpState::Reset);
     }
 }
