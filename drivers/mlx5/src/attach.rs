@@ -53,6 +53,7 @@ impl<H: PciFunction, P: Policy> QpObject<H, P> {
         if self.cap.max_recv_wr == 0 {
             return Err(Error::Unsupported("flow rules without a receive queue"));
         }
+        self.check_whole()?;
         if let Some(vlan) = flow.vlan.filter(|vlan| *vlan > 4094) {
             return Err(Error::OutOfRange { what: Argument::Vlan, wanted: vlan.into(), max: 4094 });
         }

@@ -424,18 +424,21 @@ impl<H: PciFunction, P: Policy> QpObject<H, P> {
     fn remove(&self) -> Result<(), Error> {
         let (hca, qpn) = (self.device.hca(), self.qpn());
         if self.kind == QpType::RawPacket {
-            self.destroy_raw()?;
+            return self.destroy_raw();
         }
         if qpn == NO_QPN {
             return Ok(());
         }
-        if self.kind != QpType::RawPacket {
-            hca.destroy(Opcode::DESTROY_QP, qpn)?;
-        }
-        self.sweep();
-        hca.unwatch(|watches| &watches.qps, qpn, &self.watch);
-        self.target.set_qpn(NO_QPN);
+        hca.destroy(Opcode::DESTROY_QP, qpn)?;
+        self.lose_number();
         Ok(())
+    }
+
+    /// The device may give the QP's number to another one from now on.
+    pub(crate) fn lose_number(&self) {
+        self.sweep();
+        self.device.hca().unwatch(|watches| &watches.qps, self.qpn(), &self.watch);
+        self.target.set_qpn(NO_QPN);
     }
 
     /// Takes its completions out of the CQs; slots of an SRQ that they held come back.
@@ -460,10 +463,11 @@ impl<H: PciFunction, P: Policy> QpObject<H, P> {
         self.target.state(unsafe { self.state.copy() })
     }
 
-    /// Why a request cannot be posted now, when the ring said that it is full.
+    /// Why a request cannot be posted now, when the ring said that it is full. One without places is always open.
     #[cold]
-    fn full(&self, is_open: bool) -> PostError {
-        if is_open { PostError::QueueFull } else { PostError::WrongState(self.state_now()) }
+    fn full(&self, is_open: bool, may_post: fn(QpState) -> bool) -> PostError {
+        let state = self.state_now();
+        if is_open && may_post(state) { PostError::QueueFull } else { PostError::WrongState(state) }
     }
 
     #[inline(always)]
@@ -511,7 +515,7 @@ impl<H: PciFunction, P: Policy> QpObject<H, P> {
     ) -> Result<T, PostError> {
         loop {
             match push(ring) {
-                Err(PostError::QueueFull) => match self.full(ring.is_open()) {
+                Err(PostError::QueueFull) => match self.full(ring.is_open(), QpState::may_post_send) {
                     PostError::WrongState(QpState::Err) if self.kind != QpType::RawPacket => ring.set_open(true),
                     error => return Err(error),
                 },
@@ -524,7 +528,7 @@ impl<H: PciFunction, P: Policy> QpObject<H, P> {
     pub(crate) fn push_recv(&self, ring: &mut RecvRing, wr: &RecvWr<'_>) -> Result<(), PostError> {
         match ring.push(&self.target.recv, wr) {
             Err(PostError::QueueFull) if self.srq.is_some() => Err(PostError::UsesSrq),
-            Err(PostError::QueueFull) => Err(self.full(ring.is_open())),
+            Err(PostError::QueueFull) => Err(self.full(ring.is_open(), QpState::may_post_recv)),
             result => result,
         }
     }

@@ -164,6 +164,15 @@ impl<H: PciFunction, P: Policy> QpObject<H, P> {
         self.buffer.pages_at(at, len)
     }
 
+    /// Refuses a QP of which a part is gone and another would not go: it only can be destroyed.
+    pub(crate) fn check_whole(&self) -> Result<(), Error> {
+        let first = if self.shape.recv.is_some() { &self.raw.tir } else { &self.raw.sq };
+        match first.load(Ordering::Relaxed) {
+            NO_QPN => Err(Error::Unsupported("a QP that is half destroyed")),
+            _ => Ok(()),
+        }
+    }
+
     /// Takes everything from the device, each object once. PRM: DESTROY_TIR, DESTROY_RQ, DESTROY_SQ, DESTROY_TIS.
     pub(crate) fn destroy_raw(&self) -> Result<(), Error> {
         let objects = [
@@ -177,6 +186,14 @@ impl<H: PciFunction, P: Policy> QpObject<H, P> {
             if n != NO_QPN {
                 self.device.hca().destroy(opcode, n)?;
                 number.store(NO_QPN, Ordering::Relaxed);
+                // SAFETY: the QP's one handle, or its last one, is at work.
+                let (send, recv, state) = unsafe { (self.send.get(), self.recv.get(), self.state.get()) };
+                *state = QpState::Err;
+                send.set_open(false);
+                recv.set_open(false);
+                if opcode == Opcode::DESTROY_SQ {
+                    self.lose_number();
+                }
             }
         }
         Ok(())
@@ -184,6 +201,7 @@ impl<H: PciFunction, P: Policy> QpObject<H, P> {
 
     /// Changes the state: receives are taken from INIT on, sends from RTS on.
     pub(crate) fn modify_raw(&self, from: QpState, to: QpState) -> Result<(), Error> {
+        self.check_whole()?;
         let (sq, rq) = match (from, to) {
             (_, QpState::Reset) => (Some(RST), Some(RST)),
             (_, QpState::Err) => (Some(ERR), Some(ERR)),
@@ -213,6 +231,7 @@ impl<H: PciFunction, P: Policy> QpObject<H, P> {
 
     /// What the device holds: the states of both queues.
     pub(crate) fn query_raw(&self) -> Result<QpAttr, Error> {
+        self.check_whole()?;
         let sq = self.query_queue(SQ, &self.raw.sq)?;
         let rq = if self.shape.recv.is_some() { Some(self.query_queue(RQ, &self.raw.rq)?) } else { None };
         // SAFETY: the QP's one handle is borrowed exclusively (`query` of the trait).

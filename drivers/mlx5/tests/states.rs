@@ -157,3 +157,82 @@ fn a_send_of_a_raw_packet_qp_that_fails_is_one_state() {
     assert!(told.iter().all(|told| told.ends_with("its data: Key(Unknown)")), "{told:?}");
     assert_eq!(pair.b.model.report().violations, Vec::<String>::new());
 }
+
+/// A queue that a QP does not have is full, once the state lets requests through; before that the state is what is wrong.
+#[test]
+fn a_queue_that_is_not_there_is_full_where_it_could_be_posted_to() {
+    for (link, kind) in
+        [(Link::InfiniBand, QpType::Rc), (Link::InfiniBand, QpType::Ud), (Link::Roce, QpType::RawPacket)]
+    {
+        let pair = Pair::new(link, SEED);
+        let cq = pair.a.cq(15);
+        let cap = QpCap { max_recv_wr: 0, max_send_wr: if kind == QpType::RawPacket { 16 } else { 0 }, ..CAP };
+        let mut qp = pair.a.qp(kind, &cq, &cq, None, cap);
+        let check = |qp: &mut Qp5, state| {
+            let wrong = Err(PostError::WrongState(state));
+            let full = Err(PostError::QueueFull);
+            let expected = if state == QpState::Reset { wrong } else { full };
+            assert_eq!(qp.push_recv(&RecvWr::new(1, &[])), expected, "{kind:?} in {state}");
+            if kind != QpType::RawPacket {
+                let sends = matches!(state, QpState::Rts | QpState::Err);
+                let result = qp.push_send(&SendWr::new(SendOp::Send, &[]));
+                assert_eq!(result, if sends { full } else { wrong }, "{kind:?} in {state}");
+            }
+        };
+        check(&mut qp, QpState::Reset);
+        let steps = [init_attr(kind), rtr_attr(kind, pair.b.address(), Qpn::new(0x123)), rts_attr(kind)];
+        for attr in steps {
+            let raw = QpAttr::to(attr.state);
+            let raw = if attr.state == QpState::Init { raw.port(PORT) } else { raw };
+            qp.modify(if kind == QpType::RawPacket { &raw } else { &attr }).unwrap();
+            check(&mut qp, attr.state);
+        }
+        for state in [QpState::Err, QpState::Reset] {
+            qp.modify(&QpAttr::to(state)).unwrap();
+            check(&mut qp, state);
+        }
+        drop((qp, cq));
+        pair.close();
+    }
+}
+
+/// A raw packet QP of which a part would not go: nothing can be done with it but to destroy it again.
+#[test]
+fn a_raw_packet_qp_that_is_half_gone_takes_nothing() {
+    let pair = Pair::new(Link::Roce, SEED);
+    let cq = pair.a.cq(15);
+    let memory = pair.a.mr(64);
+    let sges = [memory.sge(0..64).unwrap()];
+    for opcode in [Opcode::DESTROY_RQ, Opcode::DESTROY_SQ, Opcode::DESTROY_TIS] {
+        let mut qp = raw(&pair.a, &cq, CAP);
+        raw_to_rts(&mut qp);
+        let refuse = command(opcode, CommandFault::Refuse(Status::ResourceBusy, 0x55));
+        pair.a.model.with(|hca| hca.faults.commands.push(refuse));
+        let Err(refused) = qp.destroy() else { panic!("{opcode:?} was refused") };
+        assert!(matches!(refused.error, Error::Command { opcode: o, .. } if o == opcode.0), "{:?}", refused.error);
+        let mut qp = refused.handle;
+        let half = Error::Unsupported("a QP that is half destroyed");
+        assert_eq!(qp.attach_flow(&FlowSpec::ANY), Err(half), "{opcode:?}");
+        assert_eq!(qp.query().map(|_| ()), Err(half), "{opcode:?}");
+        assert_eq!(qp.state(), QpState::Err);
+        for state in [QpState::Reset, QpState::Err] {
+            assert_eq!(qp.modify(&QpAttr::to(state)), Err(half), "{opcode:?}");
+        }
+        let wrong = Err(PostListError { index: 0, error: PostError::WrongState(QpState::Err) });
+        assert_eq!(qp.post_send([SendWr::new(SendOp::Send, &sges)]), wrong, "{opcode:?}");
+        assert_eq!(qp.post_recv([RecvWr::new(1, &sges)]), wrong, "{opcode:?}");
+        qp.destroy().map_err(|r| r.error).expect("goes the second time");
+    }
+    // While all of it is there, it is as before.
+    let mut qp = raw(&pair.a, &cq, CAP);
+    raw_to_rts(&mut qp);
+    let refuse = command(Opcode::DESTROY_TIR, CommandFault::Refuse(Status::ResourceBusy, 0x55));
+    pair.a.model.with(|hca| hca.faults.commands.push(refuse));
+    let Err(Refused { handle: mut qp, .. }) = qp.destroy() else { panic!("DESTROY_TIR was refused") };
+    assert_eq!(states(&mut qp), [QpState::Rts; 2]);
+    qp.attach_flow(&FlowSpec::ANY).unwrap();
+    qp.detach_flow(&FlowSpec::ANY).unwrap();
+    qp.destroy().map_err(|r| r.error).expect("goes the second time");
+    drop((memory, cq));
+    pair.close();
+}
