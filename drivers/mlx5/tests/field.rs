@@ -19,6 +19,33 @@ fn watched(node: &Node) -> [u8; 8] {
     node.model.watched()
 }
 
+/// What the driver tells the device of its consumer, with the numbers of the report.
+#[test]
+fn case_01_after_the_first_lap() {
+    let pair = Pair::new(Link::InfiniBand, SEED);
+    let (ca, mut cb) = (pair.a.cq(31), pair.b.cq(3));
+    let record = pair.b.model.with(|hca| {
+        let cq = &hca.cqs[&cb.cqn().get()];
+        assert_eq!((cq.log_size, cq.overrun_ignore), (2, false), "a ring of 4 entries");
+        cq.dbr
+    });
+    let (mut qa, mut qb) = connected(&pair, &ca, &cb, None, CAP);
+    pair.b.model.watch(Some(record));
+    qb.post_recv((0..13).map(|id| RecvWr::new(id, &[]))).unwrap();
+    for id in 0..13 {
+        qa.post_send([SendWr::new(SendOp::Send, &[])]).unwrap();
+        assert_eq!(poll(&pair.b.device, &mut cb, 1)[0].wr_id, id);
+        assert_eq!(cb.poll(&mut [Completion::default()]), Ok(0), "a poll in between");
+        assert_eq!(watched(&pair.b)[..4], [0, 0, 0, id as u8 + 1], "the consumer record");
+    }
+    pair.b.model.watch(None);
+    while let Some(event) = pair.b.device.service().unwrap() {
+        assert!(matches!(event, Event::PortActive(_) | Event::CommunicationEstablished(_)), "{event:?}");
+    }
+    drop((qa, qb, ca, cb));
+    pair.close();
+}
+
 /// A new QP gets the number of one that was destroyed with completions unpolled.
 #[test]
 fn case_03_completions_of_a_dead_qp() {
