@@ -82,6 +82,7 @@ fn case_56_every_poll_and_post_names_the_end() {
     for end in [End::Syndrome(1), End::CounterStops, End::NoAnswer] {
         let pair = Pair::new(Link::InfiniBand, SEED);
         let (mut ca, cb) = (pair.a.cq(31), pair.b.cq(31));
+        let channel = pair.a.device.create_comp_channel().unwrap();
         let mr = pair.a.mr(64);
         let sges = [mr.sge(0..64).unwrap()];
         let init = SrqAttr { max_wr: 7, max_sge: 1, limit: 0 };
@@ -110,6 +111,7 @@ fn case_56_every_poll_and_post_names_the_end() {
             assert_eq!(pushed, [Err(PostError::DeviceFatal); 3]);
             assert_eq!(ca.resize(63), Err(error));
             assert_eq!(ca.request_notify(Notify::Any), Err(error));
+            assert_eq!(channel.event(), Err(error));
             assert_eq!(ca.moderate(1, Duration::ZERO), Err(error));
             assert_eq!((srq.query().map(|_| ()), srq.set_limit(1)), (Err(error), Err(error)));
             assert_eq!(qa.modify(&QpAttr::to(QpState::Err)), Err(error));

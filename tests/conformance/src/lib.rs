@@ -10,6 +10,7 @@ extern crate std;
 pub mod arena;
 pub mod connect;
 pub mod homes;
+pub mod kept;
 pub mod pattern;
 pub mod sentences;
 pub mod suite;

@@ -1,43 +1,29 @@
-//! The suite on the mlx5 driver and two modelled HCAs, over either link: the table of `cargo xtask test conformance` as a
-//! test.
+//! The suite on the mlx5 driver and two modelled HCAs, over either link, by one thread's handles and by those that threads
+//! may share: the columns of the kept table as a test.
 #![cfg(feature = "harness")]
 
-use bareverbs_conformance::{
-    homes::ModelHome,
-    suite::{self, Home, Verdict},
-};
+mod kept;
+
+use bareverbs_conformance::homes::ModelHome;
 use bareverbs_harness::model::LinkKind;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use bareverbs_mlx5::{Local, Shared};
 
 const SEED: u64 = 0x6d6c_7835;
-
-/// A case has failed on a link: the other link's, where most likely the same would fail, need not go on.
-static FAILED: AtomicBool = AtomicBool::new(false);
-
-fn every_case(link: LinkKind) {
-    println!("seed {SEED:#x}");
-    let mut passed = 0;
-    for case in suite::table::<<ModelHome as Home>::Device>().into_iter().flat_map(|(_, cases)| cases) {
-        assert!(!FAILED.load(Relaxed), "a case failed on the other link");
-        match suite::run(&mut ModelHome::new(link, SEED), &case, SEED) {
-            Verdict::Pass => passed += 1,
-            Verdict::Unsupported(_) => {}
-            Verdict::Fail(why) => {
-                FAILED.store(true, Relaxed);
-                panic!("{}: {why}", case.name);
-            }
-        }
-    }
-    println!("{passed} cases passed");
-    assert!(passed >= 170);
-}
+const INFINIBAND: &str = "mlx5, process, InfiniBand";
+const ROCE: &str = "mlx5, process, RoCE v2";
 
 #[test]
 fn every_case_over_infiniband() {
-    every_case(LinkKind::InfiniBand);
+    kept::every_case(INFINIBAND, SEED, || ModelHome::<Local>::new(LinkKind::InfiniBand, SEED));
 }
 
 #[test]
 fn every_case_over_roce() {
-    every_case(LinkKind::Ethernet);
+    kept::every_case(ROCE, SEED, || ModelHome::<Local>::new(LinkKind::Ethernet, SEED));
+}
+
+/// Locks do not know of links: once, over the one with more cases.
+#[test]
+fn every_case_with_locks() {
+    kept::every_case(ROCE, SEED, || ModelHome::<Shared>::new(LinkKind::Ethernet, SEED));
 }

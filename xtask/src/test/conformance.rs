@@ -9,7 +9,7 @@ use crate::qemu::{self, End};
 use crate::test::vfio;
 use anyhow::{Context, Result, anyhow, ensure};
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 use std::sync::{Mutex, PoisonError};
 
@@ -44,12 +44,19 @@ pub fn run(bench: &Bench) -> Result<Tally> {
     let program = build(bench)?;
     let mut tally = Tally::default();
     for seed in 0..SEEDS {
-        let text = bench.shell.run(Command::new(&program).args(["--seed", &seed.to_string()]))?.text;
+        let text = bench.shell.run(held(bench, &program).args(["--seed", &seed.to_string()]))?.text;
         tally.add(count(&text, &format!("seed {seed}")));
     }
-    let text = bench.shell.run(&mut Command::new(&program))?.text;
+    let text = bench.shell.run(&mut held(bench, &program))?.text;
     tally.add(count(&text, "default seed"));
     Ok(tally)
+}
+
+/// The program, which holds each cell to the kept table.
+fn held(bench: &Bench, program: &Path) -> Command {
+    let mut command = Command::new(program);
+    command.arg("--kept").arg(bench.workspace.root.join(TABLE));
+    command
 }
 
 /// In an image that is a machine of its own, with two HCAs.
@@ -76,7 +83,7 @@ fn on_home(bench: &Bench, &(name, file, link, run): &Home) -> Result<Tally> {
     let path = told_by(bench, file);
     fs::write(&path, text).with_context(|| path.display().to_string())?;
     TOLD.lock().unwrap_or_else(PoisonError::into_inner).push(file);
-    let mut command = Command::new(build(bench)?);
+    let mut command = held(bench, &build(bench)?);
     command.args(["--told-only", "--told"]).arg(column(bench, name, file));
     let mut tally = count(&bench.shell.run(&mut command)?.text, name);
     tally.add(besides);

@@ -7,6 +7,7 @@ use bareverbs_conformance::{
     workload::{Plan, Shape, Stats, run},
 };
 use bareverbs_harness::{Faults, World, model::LinkKind};
+use bareverbs_mlx5::Mlx5;
 use bareverbs_model_mlx5::damage;
 use clap::Parser;
 use indicatif::ProgressBar;
@@ -129,7 +130,7 @@ fn one(seed: u64, args: &Args) -> Result<Done> {
         world.set_faults(Faults { corrupt_payload: 0.05, ..faults });
     }
     let functions = [0, 1].map(|n| plug(&world, link, n));
-    let devices = [open(&functions[0]).map_err(Error::msg)?, open(&functions[1]).map_err(Error::msg)?];
+    let devices: [Mlx5<_>; 2] = [open(&functions[0]).map_err(Error::msg)?, open(&functions[1]).map_err(Error::msg)?];
     let mtu = devices[0].query_port(PortNum(1))?.active_mtu;
     let shape = Shape { lossy: faults != Faults::NONE, ..Shape::default() };
     let plan = Plan::new(seed, &shape, &devices[0].attributes(), Mtu::min(mtu, Mtu::B4096));

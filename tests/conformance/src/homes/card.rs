@@ -6,7 +6,7 @@ use alloc::{
 };
 use bareverbs::{Device, Gid, GidEntry, GidType, LinkLayer, PortState};
 use bareverbs_hal::PciFunction;
-use bareverbs_mlx5::{Config, Mlx5};
+use bareverbs_mlx5::{Config, Mlx5, Policy};
 use core::time::Duration;
 
 use crate::connect::PORT;
@@ -15,7 +15,7 @@ use crate::connect::PORT;
 const LINK_UP: Duration = Duration::from_secs(30);
 
 /// Opens a function; on Ethernet its port gets the link-local GID.
-pub fn open<F: PciFunction + Clone>(function: &F) -> Result<Mlx5<F>, String> {
+pub fn open<F: PciFunction + Clone, P: Policy>(function: &F) -> Result<Mlx5<F, P>, String> {
     let error = |e: bareverbs::Error| e.to_string();
     let device = Mlx5::open(function.clone(), Config { completion_vectors: 3, ..Config::default() }).map_err(error)?;
     let port = device.query_port(PORT).map_err(error)?;
@@ -27,7 +27,7 @@ pub fn open<F: PciFunction + Clone>(function: &F) -> Result<Mlx5<F>, String> {
 }
 
 /// Opens two functions on one link, and waits until their ports are active; what they tell of that is read.
-pub fn open_both<F: PciFunction + Clone>(functions: &[F; 2]) -> Result<[Mlx5<F>; 2], String> {
+pub fn open_both<F: PciFunction + Clone, P: Policy>(functions: &[F; 2]) -> Result<[Mlx5<F, P>; 2], String> {
     let both = [open(&functions[0])?, open(&functions[1])?];
     for device in &both {
         let begun = device.now();

@@ -4,27 +4,29 @@ use super::{Buffers, card};
 use crate::suite::Home;
 use bareverbs::RawMemory;
 use bareverbs_harness::{Function, World, model::LinkKind};
-use bareverbs_mlx5::Mlx5;
+use bareverbs_mlx5::{Local, Mlx5, Policy};
 use bareverbs_model_mlx5::{Hca, HcaConfig};
+use core::marker::PhantomData;
 use std::{boxed::Box, format, string::String, vec::Vec};
 
 /// Two modelled ConnectX HCAs on one link: a world for each case.
-pub struct ModelHome {
+pub struct ModelHome<P = Local> {
     link: LinkKind,
     seed: u64,
     functions: Vec<Function>,
     buffers: Buffers,
+    policy: PhantomData<P>,
 }
 
-impl ModelHome {
+impl<P: Policy> ModelHome<P> {
     /// All worlds take this seed.
     pub fn new(link: LinkKind, seed: u64) -> Self {
-        Self { link, seed, functions: Vec::new(), buffers: Buffers::default() }
+        Self { link, seed, functions: Vec::new(), buffers: Buffers::default(), policy: PhantomData }
     }
 }
 
-impl Home for ModelHome {
-    type Device = Mlx5<Function>;
+impl<P: Policy> Home for ModelHome<P> {
+    type Device = Mlx5<Function, P>;
 
     fn devices(&mut self) -> Result<[Self::Device; 2], String> {
         let world = World::new(self.seed);

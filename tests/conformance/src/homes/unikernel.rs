@@ -4,7 +4,7 @@ use super::card;
 use crate::suite::{self, Home, Verdict};
 use alloc::{format, string::String, vec::Vec};
 use bareverbs::RawMemory;
-use bareverbs_mlx5::Mlx5;
+use bareverbs_mlx5::{Local, Mlx5};
 use bareverbs_mlx5_prm::ids;
 use bareverbs_unikernel::{Function, Machine, memory::Pool, println, serial::Serial};
 use core::{
@@ -70,7 +70,7 @@ impl UnikernelHome {
         let open = |at| machine.open(at).map_err(|e| format!("{e}"));
         let functions = [open(a)?, open(b)?];
         // The first time, page tables are made for the BARs, which stay.
-        card::open_both(&functions)?;
+        card::open_both::<_, Local>(&functions)?;
         Ok(Self { machine, functions, buffers: Vec::with_capacity(64), free: 0 })
     }
 }

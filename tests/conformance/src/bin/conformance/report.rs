@@ -1,7 +1,10 @@
 //! The table of results: a row for each case, a column for each device and home.
 
 use anyhow::{Context, Result, bail};
-use bareverbs_conformance::suite::{self, Verdict};
+use bareverbs_conformance::{
+    kept::Kept,
+    suite::{self, Verdict},
+};
 use bareverbs_loopback::Loopback;
 use std::fmt::Write;
 
@@ -144,6 +147,17 @@ impl Report {
     /// Passes, what is unsupported, failures, of all columns.
     pub fn counts(&self) -> [usize; 3] {
         self.columns.iter().map(Column::counts).fold([0; 3], |a, b| [a[0] + b[0], a[1] + b[1], a[2] + b[2]])
+    }
+
+    /// Whatever did not come out as the kept table has it has failed.
+    pub fn hold_to(&mut self, kept: &Kept) {
+        for column in &mut self.columns {
+            for (case, cell) in column.cells.iter_mut().filter(|(_, cell)| !cell.is_failed()) {
+                if let Err(why) = kept.compare(&column.name, case, &cell.text()) {
+                    *cell = Cell { word: Word::Failed, why };
+                }
+            }
+        }
     }
 
     /// Each case that was run, with its cells.
