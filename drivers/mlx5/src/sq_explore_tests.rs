@@ -243,6 +243,18 @@ impl Rig {
         u32::from_be(self.memory[at as usize].0[n as usize % 16].load(Ordering::Relaxed))
     }
 
+    /// A request lies where the device will read it.
+    fn lies(&self, request: &Request) {
+        let dword = |n| self.dword(request.block, n);
+        let id = request.id as u32;
+        assert_eq!([dword(0), dword(1)], [u32::from(request.block) << 8 | 0x08, QPN << 8 | (2 + request.len as u32)]);
+        assert_eq!([dword(4), dword(5), dword(6)], [0, id << 16, id]);
+        for n in 0..request.len as u16 {
+            let element = [8, 9, 10, 11].map(|at| dword(at + 4 * n));
+            assert_eq!(element, [8, id, 0, id << 8 | u32::from(n)], "element {n} of {request:?}");
+        }
+    }
+
     /// The device reads a request, where its own counter stands.
     fn read(&mut self) -> bool {
         let record = u32::from_be(self.record.load(Ordering::Relaxed));
@@ -251,15 +263,8 @@ impl Rig {
             return false;
         };
         let request = self.list[n];
-        let dword = |n| self.dword(self.device, n);
+        assert_eq!(request.block, self.device, "where the device reads");
         assert!((record as u16).wrapping_sub(self.device) >= request.blocks(), "{record:#x}, {request:?}");
-        let id = request.id as u32;
-        assert_eq!([dword(0), dword(1)], [u32::from(self.device) << 8 | 0x08, QPN << 8 | (2 + request.len as u32)]);
-        assert_eq!([dword(4), dword(5), dword(6)], [0, id << 16, id]);
-        for n in 0..request.len as u16 {
-            let element = [8, 9, 10, 11].map(|at| dword(at + 4 * n));
-            assert_eq!(element, [8, id, 0, id << 8 | u32::from(n)], "element {n} of {request:?}");
-        }
         self.device = self.device.wrapping_add(request.blocks());
         self.list[n].read = true;
         true
@@ -302,6 +307,7 @@ impl Machine for Rig {
         };
         let record = u32::from_be(self.record.load(Ordering::Relaxed));
         assert_eq!(record, u32::from(self.told), "the doorbell record, {:?}", self.list);
+        self.list.iter().filter(|request| !request.read).for_each(|request| self.lies(request));
         assert!(self.page.0.iter().all(|word| word.load(Ordering::Relaxed) == 0), "a doorbell that nobody has to hear");
         taken
     }
