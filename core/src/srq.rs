@@ -41,8 +41,8 @@ pub struct SrqSlots {
 pub struct SrqPoster {
     slots: NonNull<SrqSlot>,
     mask: u32,
-    /// The slot that is posted next.
-    slot: u32,
+    /// The slot that is posted next: as wide as an address, so that a loop of posts need not widen it.
+    slot: usize,
     /// The word of the ring that holds the one after it; counts on.
     ahead: u32,
     /// How far the ring of free slots is written, as far as was looked.
@@ -132,9 +132,9 @@ impl SrqSlots {
 
 impl SrqPoster {
     #[inline(always)]
-    fn slot(&self, i: u32) -> &SrqSlot {
+    fn slot(&self, i: usize) -> &SrqSlot {
         // SAFETY: every index is masked, or a word of the ring, which holds indices of slots only.
-        unsafe { self.slots.add(i as usize).as_ref() }
+        unsafe { self.slots.add(i).as_ref() }
     }
 
     /// Requests pushed; counts on.
@@ -150,7 +150,8 @@ impl SrqPoster {
         if self.ahead == self.known {
             return None;
         }
-        Some(SrqPlace { slot: self.slot, next: self.slot(self.ahead & self.mask).free.load(Relaxed) })
+        let next = self.slot((self.ahead & self.mask) as usize).free.load(Relaxed);
+        Some(SrqPlace { slot: self.slot as u32, next })
     }
 
     /// The next place, if the queue is not full. Nothing changes until [`take`](Self::take).
@@ -165,10 +166,10 @@ impl SrqPoster {
     /// A request was written to the place.
     #[inline(always)]
     pub fn take(&mut self, place: SrqPlace, wr_id: u64) {
-        let slot = self.slot(place.slot);
+        let slot = self.slot(place.slot as usize);
         slot.wr_id.store(wr_id, Relaxed);
         slot.posted.store(1, Release);
-        self.slot = place.next;
+        self.slot = place.next as usize;
         self.ahead = self.ahead.wrapping_add(1);
     }
 

@@ -86,12 +86,6 @@ impl Ring {
         Entry(unsafe { entry.0.byte_add(self.stride) })
     }
 
-    /// Entries from one to another behind it.
-    #[inline(always)]
-    pub(super) fn between(&self, from: Entry, to: Entry) -> usize {
-        to.0.addr().get().wrapping_sub(from.0.addr().get()) >> self.log_stride
-    }
-
     /// Entries from a position to the end.
     #[inline(always)]
     pub(super) fn lap(&self, at: Consumer) -> usize {

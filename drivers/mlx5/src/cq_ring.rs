@@ -1,7 +1,7 @@
 //! The consuming side of a completion queue.
 
 use crate::{
-    cqe::{Context, Entry, completed, receive, request},
+    cqe::{Context, Entry, Receive, completed, receive, request},
     target::{Receives, Target},
     users::{Lookup, NO_CQN, Side},
 };
@@ -51,7 +51,7 @@ impl Shown {
     #[inline(always)]
     pub(crate) fn completion(&self) -> Completion {
         let Shown { entry, wr_id, qpn, opcode: work, context, frames } = *self;
-        let kind = receive(entry.op_own() & KIND & !op_own::OWNER);
+        let kind = receive(entry.op_own() & !op_own::OWNER);
         let mut completion = Completion::default();
         match entry.work() {
             _ if kind.good() && frames => {
@@ -65,8 +65,10 @@ impl Shown {
                 }
                 completion
             }
-            Some(opcode) if entry.opcode() == opcode::REQ => {
-                entry.sent(&mut completion, wr_id, qpn, opcode);
+            Some(_) if entry.opcode() == opcode::REQ => {
+                if let Some(request) = request(entry.sop_qpn() >> 24) {
+                    entry.sent(&mut completion, wr_id, qpn, request);
+                }
                 completion
             }
             // A request that changed a memory key.
@@ -171,9 +173,7 @@ impl CqRing {
     #[inline(always)]
     pub(crate) fn poll_one<H: Dma>(&mut self, next: &Next, hal: &H, shared: bool, place: &mut Completion) -> bool {
         let (entry, owner) = next.get();
-        let kind = (entry.op_own() ^ owner) & KIND;
-        hal.dma_rmb();
-        if !self.take_short(entry, kind, shared, place) {
+        if !self.take_short(entry, Self::kind(hal, entry, owner), shared, place) {
             return false;
         }
         next.advance(&self.ring, entry);
@@ -192,29 +192,44 @@ impl CqRing {
         shared: bool,
         out: &mut [Completion],
     ) -> Result<usize, u32> {
-        let (begin, owner) = next.get();
-        let mut entry = begin;
-        // As far as the end of the ring, so that the loop need not look for it.
+        let (mut entry, owner) = next.get();
+        // As far as the end of the ring, so that the loops need not look for it.
         let lap = out.len().min(self.ring.lap(self.consumer));
-        let mut left = None;
-        for place in out.split_at_mut_checked(lap).map_or(&mut [][..], |(places, _)| places) {
-            let kind = (entry.op_own() ^ owner) & KIND;
-            hal.dma_rmb();
-            if !self.take_short(entry, kind, shared, place) {
-                left = Some(kind);
+        let places = out.get_mut(..lap).unwrap_or_default();
+        let mut taken = 0;
+        // A loop for each sort of entry: it jumps once for each, and a processor that remembers so many jumps knows after
+        // 16 entries that the batch ends. One loop for both guesses wrong at each end.
+        loop {
+            let before = taken;
+            while let Some(place) = places.get_mut(taken)
+                && Self::kind(hal, entry, owner) & KIND == opcode::REQ
+                && self.take_request(entry, place)
+            {
+                (entry, taken) = (self.ring.behind(entry), taken + 1);
+            }
+            while let Some(place) = places.get_mut(taken)
+                && self.take_receive(entry, receive(Self::kind(hal, entry, owner)), shared, place)
+            {
+                (entry, taken) = (self.ring.behind(entry), taken + 1);
+            }
+            if taken == lap || taken == before {
                 break;
             }
-            entry = self.ring.behind(entry);
         }
-        let (taken, all) = match left {
-            Some(kind) => (self.ring.between(begin, entry), kind & op_own::OWNER != 0),
-            None => (lap, lap == out.len()),
-        };
+        let all = if taken == lap { lap == out.len() } else { Self::kind(hal, entry, owner) & op_own::OWNER != 0 };
         if !all {
             return Err(taken as u32);
         }
         let (entry, owner) = self.ring.wrap(entry, owner);
         Ok(self.took(next, entry, owner, taken as u32))
+    }
+
+    /// What the entry is, by `op_own`: its owner bit 0 if it is there. What else it tells is read after this.
+    #[inline(always)]
+    fn kind<H: Dma>(hal: &H, entry: Entry, owner: u8) -> u8 {
+        let kind = entry.op_own() ^ owner;
+        hal.dma_rmb();
+        kind
     }
 
     /// The rest of a poll, from an entry that does not come every day or the first of the ring; `taken` were before it.
@@ -284,23 +299,36 @@ impl CqRing {
     /// no call in here, and nothing to be kept across one. `shared` is what the field says, for the compiler to know.
     #[inline(always)]
     fn take_short(&self, entry: Entry, kind: u8, shared: bool, place: &mut Completion) -> bool {
-        if kind == opcode::REQ {
-            reads_device_memory(entry.0.as_ptr());
-            let Some(target) = self.target(entry, Side::Send) else { return false };
-            // What is left of the QPN is zero if it is the QP's; then the send opcode stands alone.
-            let Ok(send_opcode) = u8::try_from(entry.raw_sop_qpn() ^ target.raw_qpn()) else { return false };
-            let Some(opcode) = request(send_opcode) else { return false };
-            let Some(wr_id) = target.send.complete(entry.wqe_counter()) else { return false };
-            entry.sent(place, wr_id, target.qpn(), opcode);
-            return true;
+        if kind & KIND == opcode::REQ {
+            self.take_request(entry, place)
+        } else {
+            self.take_receive(entry, receive(kind), shared, place)
         }
-        let kind = receive(kind);
+    }
+
+    /// [`take_short`](Self::take_short) of a requester's entry.
+    #[inline(always)]
+    fn take_request(&self, entry: Entry, place: &mut Completion) -> bool {
+        reads_device_memory(entry.0.as_ptr());
+        let Some(target) = self.target(entry, Side::Send) else { return false };
+        let raw_qpn = target.raw_qpn();
+        // What is left of the QPN is zero if it is the QP's; then the send opcode stands alone.
+        let Some(request) = request(entry.raw_sop_qpn() ^ raw_qpn) else { return false };
+        let Some(wr_id) = target.send.complete(entry.wqe_counter()) else { return false };
+        entry.sent(place, wr_id, raw_qpn.swap_bytes(), request);
+        true
+    }
+
+    /// [`take_short`](Self::take_short) of a responder's entry.
+    #[inline(always)]
+    fn take_receive(&self, entry: Entry, kind: Receive, shared: bool, place: &mut Completion) -> bool {
         if !kind.good() {
             return false;
         }
         reads_device_memory(entry.0.as_ptr());
         let Some(target) = self.target(entry, Side::Receive) else { return false };
-        if u8::try_from(entry.raw_sop_qpn() ^ target.raw_qpn()).is_err() {
+        let raw_qpn = target.raw_qpn();
+        if u8::try_from(entry.raw_sop_qpn() ^ raw_qpn).is_err() {
             return false;
         }
         let wr_id = match target.receives {
@@ -310,7 +338,7 @@ impl CqRing {
             Receives::Odd => None,
         };
         let Some(wr_id) = wr_id else { return false };
-        entry.received(place, wr_id, target.qpn(), kind);
+        entry.received(place, wr_id, raw_qpn.swap_bytes(), kind);
         true
     }
 

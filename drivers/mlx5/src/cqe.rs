@@ -180,7 +180,7 @@ impl Entry {
     #[inline(always)]
     pub(crate) fn work(self) -> Option<WcOpcode> {
         match self.opcode() {
-            opcode::REQ | opcode::REQ_ERR => request((self.sop_qpn() >> 24) as u8),
+            opcode::REQ | opcode::REQ_ERR => request(self.sop_qpn() >> 24).map(Request::opcode),
             opcode::RESP_WR_IMM => Some(WcOpcode::RecvWriteImm),
             opcode::RESP_SEND | opcode::RESP_SEND_IMM | opcode::RESP_SEND_INV | opcode::RESP_ERR => {
                 Some(WcOpcode::Recv)
@@ -191,13 +191,8 @@ impl Entry {
 
     /// A requester's success, of the QP `qpn`.
     #[inline(always)]
-    pub(crate) fn sent(self, place: &mut Completion, wr_id: u64, qpn: u32, opcode: WcOpcode) {
-        let byte_len = match opcode {
-            WcOpcode::Send | WcOpcode::Write => 0,
-            WcOpcode::Read => self.byte_cnt(),
-            _ => 8,
-        };
-        Words::new(wr_id, neighbours(byte_len, 0), neighbours(qpn, 0), what(opcode, WcFlags::empty())).write(place);
+    pub(crate) fn sent(self, place: &mut Completion, wr_id: u64, qpn: u32, kind: Request) {
+        Words::new(wr_id, neighbours(kind.len(self), 0), neighbours(qpn, 0), kind.what()).write(place);
     }
 
     /// A responder's success, of the connected QP `qpn`.
@@ -267,10 +262,57 @@ impl Entry {
     }
 }
 
+/// What a good requester's entry says by its send opcode: [`what`] below, above it how many bytes were moved. One word, so
+/// that one load brings it and nothing has to be decided.
+#[derive(Clone, Copy)]
+pub(crate) struct Request(u64);
+
+impl Request {
+    /// An opcode that this driver does not post.
+    const NOTHING: Self = Self(0);
+    /// As many bytes as the entry tells; else those in the lowest bits, [`BYTES`](Self::BYTES).
+    const TOLD: u32 = 1 << 31;
+    /// One that this driver posts: without it, a send of no bytes were nothing.
+    const POSTED: u32 = 1 << 30;
+    const BYTES: u32 = 0xf;
+
+    const fn new(opcode: WcOpcode, bytes: u32) -> Self {
+        Self(((Self::POSTED | bytes) as u64) << 32 | what(opcode, WcFlags::empty()) as u64)
+    }
+
+    /// Bytes that were read or changed; 0 for sends and writes.
+    #[inline(always)]
+    fn len(self, entry: Entry) -> u32 {
+        let above = (self.0 >> 32) as u32;
+        if above & Self::TOLD != 0 { entry.byte_cnt() } else { above & Self::BYTES }
+    }
+
+    #[inline(always)]
+    const fn what(self) -> u32 {
+        self.0 as u32
+    }
+
+    /// What the user asked for.
+    pub(crate) const fn opcode(self) -> WcOpcode {
+        use WcOpcode::{CompareSwap, FetchAdd, Read, Send, Write};
+        let [_, opcode, ..] = self.what().to_ne_bytes();
+        match opcode {
+            1 => Write,
+            2 => Read,
+            3 => CompareSwap,
+            4 => FetchAdd,
+            _ => Send,
+        }
+    }
+}
+
 /// What a send opcode is to the user; `None` for those that this driver does not post.
 #[inline(always)]
-pub(crate) fn request(opcode: u8) -> Option<WcOpcode> {
-    REQUESTS[opcode as usize]
+pub(crate) fn request(opcode: u32) -> Option<Request> {
+    match REQUESTS.get(opcode as usize) {
+        Some(request) if request.0 != 0 => Some(*request),
+        _ => None,
+    }
 }
 
 /// What a completion is to the user, by the note that its request left: the device tells of all of them alike.
@@ -280,21 +322,21 @@ pub(crate) fn completed(note: u32) -> Option<WcOpcode> {
         .find(|opcode| *opcode as u32 == note)
 }
 
-static REQUESTS: [Option<WcOpcode>; 256] = {
-    let mut table = [None; 256];
-    table[wqe::opcode::SEND as usize] = Some(WcOpcode::Send);
-    table[wqe::opcode::SEND_IMM as usize] = Some(WcOpcode::Send);
-    table[wqe::opcode::SEND_INVAL as usize] = Some(WcOpcode::Send);
-    table[wqe::opcode::RDMA_WRITE as usize] = Some(WcOpcode::Write);
-    table[wqe::opcode::RDMA_WRITE_IMM as usize] = Some(WcOpcode::Write);
-    table[wqe::opcode::RDMA_READ as usize] = Some(WcOpcode::Read);
-    table[wqe::opcode::ATOMIC_CS as usize] = Some(WcOpcode::CompareSwap);
-    table[wqe::opcode::ATOMIC_FA as usize] = Some(WcOpcode::FetchAdd);
+static REQUESTS: [Request; 32] = {
+    let mut table = [Request::NOTHING; 32];
+    table[wqe::opcode::SEND as usize] = Request::new(WcOpcode::Send, 0);
+    table[wqe::opcode::SEND_IMM as usize] = Request::new(WcOpcode::Send, 0);
+    table[wqe::opcode::SEND_INVAL as usize] = Request::new(WcOpcode::Send, 0);
+    table[wqe::opcode::RDMA_WRITE as usize] = Request::new(WcOpcode::Write, 0);
+    table[wqe::opcode::RDMA_WRITE_IMM as usize] = Request::new(WcOpcode::Write, 0);
+    table[wqe::opcode::RDMA_READ as usize] = Request::new(WcOpcode::Read, Request::TOLD);
+    table[wqe::opcode::ATOMIC_CS as usize] = Request::new(WcOpcode::CompareSwap, 8);
+    table[wqe::opcode::ATOMIC_FA as usize] = Request::new(WcOpcode::FetchAdd, 8);
     table
 };
 
-/// What a good responder's entry says by its opcode: [`what`] below (0 for an entry that is none), the mask of the
-/// immediate data above. One word, so that one load brings it.
+/// What a good responder's entry says by its opcode: the mask of the immediate data below, [`what`] above (0 for an entry
+/// that is none). One word, so that one load brings it.
 #[derive(Clone, Copy)]
 pub(crate) struct Receive(u64);
 
@@ -303,7 +345,7 @@ impl Receive {
 
     const fn new(opcode: WcOpcode, flags: WcFlags) -> Self {
         let imm_mask = if flags.is_empty() { 0 } else { u32::MAX };
-        Self((imm_mask as u64) << 32 | what(opcode, flags) as u64)
+        Self((what(opcode, flags) as u64) << 32 | imm_mask as u64)
     }
 
     /// It is one.
@@ -314,14 +356,16 @@ impl Receive {
 
     #[inline(always)]
     const fn imm_mask(self) -> u32 {
-        (self.0 >> 32) as u32
+        self.0 as u32
     }
 
     /// Byte count and immediate data of an entry, as they lie in a [`Completion`].
     #[inline(always)]
     fn len_imm(self, entry: Entry) -> u64 {
         if cfg!(target_endian = "little") {
-            u64::from(entry.byte_cnt()) | u64::from(entry.imm()) << 32 & self.0
+            // As they lie in the entry, and the other way round at once.
+            let imm = u64::from(entry.imm().swap_bytes()) & self.0;
+            (u64::from(entry.byte_cnt().swap_bytes()) << 32 | imm).swap_bytes()
         } else {
             neighbours(entry.byte_cnt(), entry.imm() & self.imm_mask())
         }
@@ -329,7 +373,7 @@ impl Receive {
 
     #[inline(always)]
     const fn what(self) -> u32 {
-        self.0 as u32
+        (self.0 >> 32) as u32
     }
 
     const fn opcode(self) -> WcOpcode {
@@ -343,21 +387,23 @@ impl Receive {
     }
 }
 
-/// By `op_own` less solicited bit, its owner bit 0 where the entry is there: an entry that is not, or that is of another
-/// format than the plain one, is none of these.
+/// By `op_own`, its owner bit 0 where the entry is there: an entry that is not, or that is of another format than the plain
+/// one, is none of these.
 #[inline(always)]
 pub(crate) fn receive(kind: u8) -> Receive {
     RECEIVES[kind as usize]
 }
 
 static RECEIVES: [Receive; 256] = {
-    const fn kind(opcode: u8) -> usize {
-        (opcode << op_own::OPCODE_SHIFT) as usize
+    const fn with(mut table: [Receive; 256], opcode: u8, receive: Receive) -> [Receive; 256] {
+        let kind = opcode << op_own::OPCODE_SHIFT;
+        table[kind as usize] = receive;
+        table[(kind | op_own::SOLICITED) as usize] = receive;
+        table
     }
-    let mut table = [Receive::NOTHING; 256];
-    table[kind(opcode::RESP_WR_IMM)] = Receive::new(WcOpcode::RecvWriteImm, WcFlags::WITH_IMM);
-    table[kind(opcode::RESP_SEND)] = Receive::new(WcOpcode::Recv, WcFlags::empty());
-    table[kind(opcode::RESP_SEND_IMM)] = Receive::new(WcOpcode::Recv, WcFlags::WITH_IMM);
-    table[kind(opcode::RESP_SEND_INV)] = Receive::new(WcOpcode::Recv, WcFlags::WITH_INVALIDATE);
-    table
+    let table = [Receive::NOTHING; 256];
+    let table = with(table, opcode::RESP_WR_IMM, Receive::new(WcOpcode::RecvWriteImm, WcFlags::WITH_IMM));
+    let table = with(table, opcode::RESP_SEND, Receive::new(WcOpcode::Recv, WcFlags::empty()));
+    let table = with(table, opcode::RESP_SEND_IMM, Receive::new(WcOpcode::Recv, WcFlags::WITH_IMM));
+    with(table, opcode::RESP_SEND_INV, Receive::new(WcOpcode::Recv, WcFlags::WITH_INVALIDATE))
 };

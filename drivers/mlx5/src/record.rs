@@ -5,6 +5,7 @@ use bareverbs_hal::Dma;
 use core::ptr::NonNull;
 
 /// The dword of a send queue, which counts basic blocks, or of a receive queue, which counts WQEs.
+#[derive(Clone, Copy)]
 pub(crate) struct Record(NonNull<AtomicU32>);
 
 impl Record {

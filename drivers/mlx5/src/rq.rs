@@ -18,6 +18,7 @@ use core::{borrow::Borrow, ptr::NonNull};
 const MAX_ELEMENT: u32 = (1 << 31) - 1;
 
 /// Memory of a ring of receive WQEs.
+#[derive(Clone, Copy)]
 pub(crate) struct RecvMemory {
     /// The ring, aligned to its stride.
     pub start: NonNull<u8>,
@@ -249,7 +250,8 @@ impl SrqRing {
         slots: &SrqSlots,
         list: impl Iterator<Item: Borrow<RecvWr<'a>>>,
     ) -> Result<(), PostListError> {
-        let (mut poster, max_sge) = (self.poster, self.max_sge);
+        // Copies, which the ring's stores cannot change, as far as the compiler knows.
+        let (mut poster, max_sge, memory) = (self.poster, self.max_sge, self.memory);
         let begin = poster.posted();
         for wr in list {
             let wr = wr.borrow();
@@ -257,7 +259,7 @@ impl SrqRing {
                 && let Some(element) = one(wr.sges)
             {
                 // SAFETY: a slot of the ring that is free, with room for a next segment and `max_sge` others.
-                unsafe { link_one(self.memory.wqe(place.slot), max_sge, element, place.next) };
+                unsafe { link_one(memory.wqe(place.slot), max_sge, element, place.next) };
                 poster.take(place, wr.wr_id);
                 continue;
             }

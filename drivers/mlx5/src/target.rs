@@ -12,12 +12,13 @@ use core::ptr::NonNull;
 /// No QPN: what a QP has before the device has given it one. No device gives the 24 bits of it (IBA 9.2.1: multicast).
 pub(crate) const NO_QPN: u32 = u32::MAX;
 
-/// What a good receive takes to be told of.
+/// What a good receive takes to be told of. A compiler thinks a tag of 0 the rare one, and lets the poll jump there and
+/// back.
 pub(crate) enum Receives {
-    /// Nothing but its entry, and the queue of its own that it comes from.
-    Own,
-    /// The same, with the SRQ whose slot it gives back.
+    /// Its entry, and the SRQ whose slot it gives back.
     Srq(NonNull<SrqSlots>),
+    /// Its entry, and the queue of its own that it comes from.
+    Own,
     /// More: it is a datagram, a frame, or of an XRC SRQ.
     Odd,
 }
