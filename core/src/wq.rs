@@ -426,6 +426,54 @@ mod tests {
     }
 
     #[test]
+    fn a_poster_of_sends_looks_only_where_it_knows_no_room() {
+        let mut s = Sender::new(2);
+        assert!(!s.poster.has_known_room(), "nobody has looked");
+        assert!(s.poster.has_room(&s.queue, 4) && s.poster.has_known_room());
+        let mut copy = s.poster;
+        (1..4).for_each(|id| copy.push(id, 1));
+        assert_eq!((copy.block(), copy.place(), copy.posted(), copy.has_known_room()), (3, 3, 3, true));
+        assert_eq!((s.poster.block(), s.poster.place(), s.poster.posted()), (0, 0, 0), "it is a copy");
+        s.poster.catch_up(copy);
+        assert_eq!((s.poster.block(), s.poster.posted()), (3, 3));
+        s.poster.publish(&s.queue);
+        assert_eq!(s.queue.complete(2), Some(3));
+        // One place is known to be free, which is enough for one.
+        assert!(s.poster.has_room_for(&s.queue, 4, 1));
+        s.poster.push(4, 2);
+        assert_eq!((s.poster.place(), s.poster.has_known_room()), (1, false));
+        // Three have come back since: looked for where none is known, and where fewer than asked for are.
+        assert!(s.poster.has_room_for(&s.queue, 4, 2));
+        s.poster.push_noted(5, 1, 2, 0);
+        s.poster.publish(&s.queue);
+        assert_eq!((s.poster.posted(), s.queue.complete(3)), (6, Some(4)));
+        assert!(!s.poster.has_room_for(&s.queue, 4, 3), "two are outstanding");
+        assert!(s.poster.has_room_for(&s.queue, 4, 2));
+        assert!(s.poster.has_known_room());
+    }
+
+    #[test]
+    fn a_poster_of_receives_looks_only_where_it_knows_no_room() {
+        let mut ids: Vec<AtomicU64> = (0..4).map(|_| AtomicU64::new(0)).collect();
+        // SAFETY: the vector outlives the queue and is not touched.
+        let (queue, mut poster) = unsafe { RecvQueue::new(NonNull::new(ids.as_mut_ptr()).unwrap(), 2) };
+        assert!(!poster.has_known_room(), "nobody has looked");
+        assert!(poster.has_room(&queue, 4) && poster.has_known_room());
+        let mut copy = poster;
+        (1..5).for_each(|id| copy.push(id));
+        assert_eq!((copy.posted(), copy.slot(), copy.has_known_room()), (4, 0, false));
+        assert_eq!((poster.posted(), poster.slot()), (0, 0), "it is a copy");
+        poster.catch_up(copy);
+        poster.publish(&queue);
+        assert_eq!((poster.posted(), queue.outstanding(), queue.complete()), (4, 4, Some(1)));
+        assert!(!poster.has_known_room(), "nobody has looked since");
+        assert!(poster.has_room(&queue, 4) && poster.has_known_room());
+        poster.forget_room();
+        assert!(!poster.has_known_room() && !poster.has_room(&queue, 3), "the limit has changed");
+        drop(ids);
+    }
+
+    #[test]
     fn a_limit_that_falls_holds_at_once() {
         let mut s = Sender::new(2);
         s.post(1, 1).unwrap();
