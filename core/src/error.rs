@@ -25,7 +25,7 @@ pub enum Error {
         /// The index.
         index: u32,
     },
-    /// An object of another device, or of another protection domain, was named.
+    /// An object of another device was named.
     Foreign(Object),
     /// Other objects still use this one.
     Busy {
@@ -270,7 +270,7 @@ impl fmt::Display for Error {
             Self::OutOfRange { what, wanted, max } => write!(f, "{what:?}: {wanted} asked for, {max} is the most"),
             Self::NoSuchPort(PortNum(n)) => write!(f, "the device has no port {n}"),
             Self::NoSuchIndex { table, index } => write!(f, "the {table:?} table has no entry {index}"),
-            Self::Foreign(object) => write!(f, "the {object:?} belongs to another device or protection domain"),
+            Self::Foreign(object) => write!(f, "the {object:?} belongs to another device"),
             Self::Busy { holders } => write!(f, "still used by {holders} objects"),
             Self::Unacknowledged { events } => write!(f, "{events} completion events were not acknowledged"),
             Self::Unsupported(what) => write!(f, "not supported: {what}"),

@@ -37,7 +37,7 @@ pub fn run(judge: &mut Judge, pair: &Pair) {
             refused.error
         })
     };
-    judge.refuses("destroy", destroy, Error::Busy { holders: 1 });
+    judge.refuses("destroy_qp", destroy, Error::Busy { holders: 1 });
     drop((kept, rc));
     match pair.link {
         Link::InfiniBand => {

@@ -23,6 +23,15 @@ pub fn regions(judge: &mut Judge, pair: &Pair) {
     let last = !0xfff | bytes.as_ptr() as u64 & 0xfff;
     let error = out_of_range(Argument::RegionLength, 8192u32, u64::MAX - last);
     judge.refuses("register", || register(pd, bytes, RegionInit { access: none, iova: Some(last) }), error);
+    let error = Error::Unsupported("on-demand paging");
+    judge.refuses("register", || register(pd, memory(64), Access::ON_DEMAND.into()), error);
+    judge.refuses("alloc_device_memory", || device.alloc_device_memory(64), Error::Unsupported("device memory"));
+    let own = device.alloc_pd().unwrap();
+    let mut mr = register(&own, memory(64), none.into()).map_err(|r| r.error).unwrap();
+    judge.refuses("reregister", || mr.reregister(Access::ON_DEMAND), error);
+    judge.refuses("reregister", || mr.reregister(Access::REMOTE_WRITE), Error::AccessNeedsLocalWrite);
+    judge.refuses("destroy_pd", move || own.destroy(), Error::Busy { holders: 1 });
+    drop(mr);
     let mr = pair.a.mr(100);
     let beyond = |wanted: u32| out_of_range(Argument::RegionOffset, wanted, 100u32);
     judge.refuses("sge", || mr.sge(0..101), beyond(101));
@@ -64,12 +73,21 @@ pub fn windows(judge: &mut Judge, pair: &Pair) {
     let error = PostError::QueueTooSmall { needs: 3 };
     judge.refuses("push_bind", || small.push_bind(&mut window, &open, 0, flags), error);
     judge.refuses("push_register", || small.push_register(&mut region, &init(&one, 0), 0, flags), error);
+    let invalidate = SendWr::new(SendOp::LocalInvalidate(Rkey(0)), &[]);
+    judge.refuses("push_send", || small.push_send(&invalidate), PostError::QueueTooSmall { needs: 2 });
     let mut reset = a.qp(QpType::Rc, &cq, &cq, None, CAP);
     let error = PostError::WrongState(QpState::Reset);
     judge.refuses("push_bind", || reset.push_bind(&mut window, &open, 0, flags), error);
     judge.refuses("push_register", || reset.push_register(&mut region, &init(&one, 0), 0, flags), error);
-    let invalidate = SendWr::new(SendOp::LocalInvalidate(Rkey(0)), &[]);
     judge.refuses("push_send", || reset.push_send(&invalidate), error);
+    let mut full = a.qp(QpType::Rc, &cq, &cq, None, CAP);
+    to_rts(&mut full, b.address(), Qpn::new(0x123));
+    let send = SendWr::new(SendOp::Send, &one);
+    while full.push_send(&send).is_ok() {}
+    let error = PostError::QueueFull;
+    judge.refuses("push_bind", || full.push_bind(&mut window, &open, 0, flags), error);
+    judge.refuses("push_register", || full.push_register(&mut region, &init(&one, 0), 0, flags), error);
+    judge.refuses("push_send", || full.push_send(&invalidate), error);
     let mut ud = a.qp(QpType::Ud, &cq, &cq, None, CAP);
     let error = PostError::UnsupportedOp;
     judge.refuses("push_bind", || ud.push_bind(&mut window, &open, 0, flags), error);
