@@ -1,12 +1,12 @@
-//! The suite on the mlx5 driver and two modelled HCAs, over either link, by one thread's handles and by those that threads
-//! may share: the columns of the kept table as a test.
+//! The suite on the mlx5 driver and two modelled HCAs, over either link, by one thread's handles: the columns of the kept
+//! table as a test.
 #![cfg(feature = "harness")]
 
 mod kept;
 
 use bareverbs_conformance::homes::ModelHome;
 use bareverbs_harness::model::LinkKind;
-use bareverbs_mlx5::{Local, Shared};
+use bareverbs_mlx5::Local;
 
 const SEED: u64 = 0x6d6c_7835;
 const INFINIBAND: &str = "mlx5, process, InfiniBand";
@@ -20,10 +20,4 @@ fn every_case_over_infiniband() {
 #[test]
 fn every_case_over_roce() {
     kept::every_case(ROCE, SEED, || ModelHome::<Local>::new(LinkKind::Ethernet, SEED));
-}
-
-/// Locks do not know of links: once, over the one with more cases.
-#[test]
-fn every_case_with_locks() {
-    kept::every_case(ROCE, SEED, || ModelHome::<Shared>::new(LinkKind::Ethernet, SEED));
 }
