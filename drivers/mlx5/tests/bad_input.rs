@@ -212,6 +212,7 @@ fn every_verb_with_every_wrong_argument() {
     seen.extend(judge.seen);
     told.extend(judge.told);
     told.compare();
+    told.compare_verbs();
     println!("{rows} wrong calls, {} different refusals (seed {SEED:#x})", seen.len());
 
     let all = seen.into_iter().collect::<Vec<_>>().join("\n");

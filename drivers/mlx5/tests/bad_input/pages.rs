@@ -9,7 +9,7 @@ use std::{
     path::Path,
 };
 
-/// Pages of each verb.
+/// Pages of each verb that is refused something here.
 const PAGES: &[(&str, &[&str])] = &[
     ("ack_events", &["ack_cq_events"]),
     ("address_handle", &["create_ah"]),
@@ -60,6 +60,24 @@ const PAGES: &[(&str, &[&str])] = &[
     ("write", &["reg_mr"]),
 ];
 
+/// The other verbs of the traits that may fail, and why none of their arguments is wrong, or where it is tried.
+const OTHER_VERBS: &[(&str, &str)] = &[
+    ("advance", "takes nothing; fails as `poll` does"),
+    ("create_comp_channel", "takes nothing"),
+    ("deregister", "takes nothing; windows that hold the region: window_keeps_its_region_busy"),
+    ("destroy", "destroy_channel and so on, above"),
+    ("event", "takes nothing"),
+    ("post", "the pushes of a list: srq_post_stops_at_the_first_failure"),
+    ("post_recv", "the pushes of a list: case_32_full_in_the_middle_of_a_list"),
+    ("post_send", "the pushes of a list: case_32_full_in_the_middle_of_a_list"),
+    ("push", "push_srq, above"),
+    ("query", "takes nothing"),
+    ("reopen", "takes nothing; holders of the device: it_comes_back_again_and_again"),
+    ("reserved_lkey", "takes nothing"),
+    ("resize", "resize_cq and resize_srq, above"),
+    ("service", "takes nothing"),
+];
+
 /// What `Unsupported` says where it is not these devices that lack something.
 const OTHER_DEVICES: &[&str] = &[
     "atomics",
@@ -92,15 +110,17 @@ const ELSEWHERE: &[(&str, &str, &str)] = &[
 /// An error's name and that of its argument, if it has one.
 type Entry = (String, Option<String>);
 
-/// What came, by page.
+/// What came, by page, and from which verbs.
 #[derive(Default)]
-pub struct Told(BTreeMap<&'static str, BTreeSet<Entry>>);
+pub struct Told(BTreeMap<&'static str, BTreeSet<Entry>>, BTreeSet<&'static str>);
 
 impl Told {
     /// A verb was refused.
     pub fn add(&mut self, verb: &str, refusal: &Refusal) {
-        let pages = PAGES.iter().find(|(name, _)| *name == verb).map(|(_, pages)| *pages);
-        for page in pages.unwrap_or_else(|| panic!("no page is known of {verb}")) {
+        let known = PAGES.iter().find(|(name, _)| *name == verb);
+        let (verb, pages) = known.unwrap_or_else(|| panic!("no page is known of {verb}"));
+        self.1.insert(verb);
+        for page in *pages {
             self.0.entry(page).or_default().insert(entry(refusal));
         }
     }
@@ -110,6 +130,16 @@ impl Told {
         for (page, entries) in other.0 {
             self.0.entry(page).or_default().extend(entries);
         }
+        self.1.extend(other.1);
+    }
+
+    /// No verb of the traits is left out.
+    pub fn compare_verbs(&self) {
+        let other = |verb: &str| OTHER_VERBS.iter().any(|(name, _)| *name == verb);
+        let left_out: Vec<_> = verbs().into_iter().filter(|verb| !self.1.contains(verb) && !other(verb)).collect();
+        assert!(left_out.is_empty(), "nothing is refused to {left_out:?}");
+        let untried: Vec<_> = PAGES.iter().filter(|(verb, _)| !self.1.contains(verb)).collect();
+        assert!(untried.is_empty(), "{untried:?}");
     }
 
     /// Compares all pages with what came.
@@ -144,6 +174,23 @@ fn entry(refusal: &Refusal) -> Entry {
         Refusal::Poll(error) => format!("{error:?}"),
     };
     (word(&text).to_owned(), argument)
+}
+
+/// All functions of the traits that may fail.
+fn verbs() -> BTreeSet<&'static str> {
+    let sources = [include_str!("../../../../core/src/verbs.rs"), include_str!("../../../../core/src/mw.rs")];
+    let traits = sources.iter().flat_map(|source| source.split("\npub trait ").skip(1));
+    let bodies = traits.map(|text| text.split("\n}\n").next().unwrap_or_default());
+    let functions = bodies.flat_map(|body| body.split("\n    fn ").skip(1));
+    let signatures = functions.map(|text| text.split([';', '{']).next().unwrap_or_default());
+    let verbs: BTreeSet<_> = signatures.filter(|text| text.contains("Result<")).map(name).collect();
+    assert!(verbs.len() > 40, "{verbs:?}");
+    verbs
+}
+
+/// The name that a signature begins with.
+fn name(signature: &str) -> &str {
+    signature.split(|c: char| !c.is_alphanumeric() && c != '_').next().unwrap_or_default()
 }
 
 fn word(text: &str) -> &str {
