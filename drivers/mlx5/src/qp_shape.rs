@@ -1,6 +1,6 @@
 //! Sizes of a QP's queues: what is asked for is the least, what comes out is what the rings hold.
 
-use crate::{hca::Hca, policy::Policy, sq::ops};
+use crate::{attr, hca::Hca, policy::Policy, sq::ops};
 use bareverbs::{Argument, Error, QpCap, QpType};
 use bareverbs_hal::{PAGE_SIZE, PciFunction};
 use bareverbs_mlx5_prm::{
@@ -41,7 +41,8 @@ pub(crate) const HEAD_START: u32 = 2;
 /// Inline bytes that every raw packet QP has: the longest Ethernet header that a device may want in the request.
 const LEAST_HEAD: u32 = 18;
 
-fn check(what: Argument, wanted: u32, max: u32) -> Result<(), Error> {
+/// Refuses a number above `max`.
+pub(crate) fn check(what: Argument, wanted: u32, max: u32) -> Result<(), Error> {
     if wanted > max {
         return Err(Error::OutOfRange { what, wanted: wanted.into(), max: max.into() });
     }
@@ -56,11 +57,11 @@ impl Shape {
         wanted: &QpCap,
         srq: bool,
     ) -> Result<Self, Error> {
-        let get = |field: bareverbs_mlx5_prm::field::Field| field.get(&hca.caps.general);
+        let send_bytes = cmd_hca_cap::MAX_WQE_SZ_SQ.get(&hca.caps.general);
         let limits = Limits {
-            log_wqes: get(cmd_hca_cap::LOG_MAX_QP_SZ).min(15),
-            send_segments: (get(cmd_hca_cap::MAX_WQE_SZ_SQ) / DS as u32).min(MAX_DS as u32),
-            recv_segments: get(cmd_hca_cap::MAX_WQE_SZ_RQ) / DS as u32,
+            log_wqes: attr::log_wqes(&hca.caps),
+            send_segments: (send_bytes / DS as u32).min(MAX_DS as u32),
+            recv_segments: attr::recv_segments(&hca.caps),
         };
         limits.shape(kind, wanted, srq, hca.attr.atomics)
     }
