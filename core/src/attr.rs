@@ -275,9 +275,9 @@ pub struct AhAttr {
     pub port: PortNum,
     /// Destination LID (InfiniBand).
     pub dlid: Lid,
-    /// Service level, 0 to 15; on Ethernet the priority.
+    /// Service level, 0 to 15; on Ethernet the priority, 0 to 7.
     pub sl: u8,
-    /// Low bits of the source LID.
+    /// Low bits of the source LID, seven at most (IBA 4.1.3).
     pub src_path_bits: u8,
     /// Static rate, the IBA's code; 0 for the port's own.
     pub static_rate: u8,

@@ -197,6 +197,8 @@ pub enum Argument {
     Vlan,
     FlowLabel,
     ServiceLevel,
+    SrcPathBits,
+    StaticRate,
 }
 
 /// The kinds of object.

@@ -3,9 +3,13 @@
 use crate::hca::{Caps, Hca};
 use crate::policy::Policy;
 use crate::port::check;
+use crate::qp_shape::check as in_range;
 use bareverbs::{AddressHandle, AhAttr, Argument, Error, LinkLayer, Mac};
 use bareverbs_hal::PciFunction;
-use bareverbs_mlx5_prm::{context::ads, wqe};
+use bareverbs_mlx5_prm::{
+    context::{ads, cmd_hca_cap},
+    wqe,
+};
 use zerocopy::IntoBytes;
 
 /// What every address path needs on this link, checked: for address handles as well as for the paths of connected QPs.
@@ -21,22 +25,25 @@ pub(crate) struct Path {
 /// Checks an address, and finds what follows from it. `qpns` are the local and the remote QP where they are known.
 pub(crate) fn resolve(caps: &Caps, attr: &AhAttr, qpns: Option<(u32, u32)>) -> Result<Path, Error> {
     check(caps, attr.port)?;
-    if attr.sl > 15 {
-        return Err(Error::OutOfRange { what: Argument::ServiceLevel, wanted: attr.sl.into(), max: 15 });
-    }
+    let ethernet = caps.link == LinkLayer::Ethernet;
+    in_range(Argument::ServiceLevel, attr.sl.into(), if ethernet { 7 } else { 15 })?;
+    in_range(Argument::SrcPathBits, attr.src_path_bits.into(), 127)?;
     if let Some(grh) = &attr.grh {
-        if grh.flow_label > 0xf_ffff {
-            return Err(Error::OutOfRange { what: Argument::FlowLabel, wanted: grh.flow_label.into(), max: 0xf_ffff });
-        }
+        in_range(Argument::FlowLabel, grh.flow_label, 0xf_ffff)?;
         if u16::from(grh.sgid_index) >= caps.gids {
             return Err(Error::NoSuchIndex { table: Argument::Gid, index: grh.sgid_index.into() });
         }
     }
-    let rate = match attr.static_rate {
-        0 => 0,
-        code => code.saturating_add(ads::STAT_RATE_OFFSET as u8) & 0xf,
-    };
-    if caps.link == LinkLayer::InfiniBand {
+    // Bit n: the device has code n. That of the port's own rate it has always.
+    let rates = cmd_hca_cap::STAT_RATE_SUPPORT.get(&caps.general) | 1;
+    let wanted = u32::from(attr.static_rate);
+    let rate = if wanted == 0 { 0 } else { wanted + ads::STAT_RATE_OFFSET };
+    if rates.checked_shr(rate).unwrap_or(0) & 1 == 0 {
+        let max = ads::STAT_RATE.max() - ads::STAT_RATE_OFFSET;
+        return Err(Error::OutOfRange { what: Argument::StaticRate, wanted: wanted.into(), max: max.into() });
+    }
+    let rate = rate as u8;
+    if !ethernet {
         return Ok(Path { dmac: Mac::default(), udp_sport: 0, rate });
     }
     let grh = attr.grh.as_ref().ok_or(Error::GrhRequired)?;
@@ -74,11 +81,11 @@ fn encode(caps: &Caps, attr: &AhAttr) -> Result<wqe::Av, Error> {
     match caps.link {
         LinkLayer::InfiniBand => {
             av.stat_rate_sl = path.rate << 4 | attr.sl;
-            av.fl_mlid = attr.src_path_bits & 0x7f;
+            av.fl_mlid = attr.src_path_bits;
             av.rlid_udp_sport = attr.dlid.0.into();
         }
         LinkLayer::Ethernet => {
-            av.stat_rate_sl = path.rate << 4 | (attr.sl & 7) << 1;
+            av.stat_rate_sl = path.rate << 4 | attr.sl << 1;
             av.rlid_udp_sport = path.udp_sport.into();
             av.rmac = path.dmac.0;
         }

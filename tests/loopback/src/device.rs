@@ -169,6 +169,8 @@ fn check_port(port: PortNum) -> Result<(), Error> {
 pub(crate) fn check_address(av: &AhAttr) -> Result<(), Error> {
     check_port(av.port)?;
     in_range(Argument::ServiceLevel, av.sl.into(), 0, 15)?;
+    in_range(Argument::SrcPathBits, av.src_path_bits.into(), 0, 127)?;
+    in_range(Argument::StaticRate, av.static_rate.into(), 0, 10)?;
     let Some(grh) = &av.grh else { return Ok(()) };
     in_range(Argument::FlowLabel, grh.flow_label, 0, 0xf_ffff)?;
     match grh.sgid_index {

@@ -95,6 +95,8 @@ const GENERAL: &[(Field, u32)] = &[
     (cap::LOG_MAX_RMP, LOG_MAX_SRQ),
     (cap::MAX_WQE_SZ_SQ, MAX_WQE_SZ),
     (cap::MAX_WQE_SZ_RQ, 512),
+    // The IBA's rates of up to 120 Gb/s.
+    (cap::STAT_RATE_SUPPORT, 0xff80),
     (cap::LOG_MAX_MCG, LOG_MAX_MCG),
     (cap::MAX_QP_MCG, MAX_QP_MCG),
     (cap::NUM_PORTS, 1),

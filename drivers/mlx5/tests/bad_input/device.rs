@@ -39,13 +39,32 @@ pub fn device_verbs(judge: &mut Judge, pair: &Pair) {
     }
 }
 
+/// Addresses with numbers that the device has no place or no code for.
+pub fn bent(pair: &Pair) -> Vec<(AhAttr, Error)> {
+    let right = pair.b.address();
+    let levels = if pair.link == Link::Roce { 7u8 } else { 15 };
+    let mut all = Vec::new();
+    for sl in [levels + 1, u8::MAX] {
+        all.push((AhAttr { sl, ..right }, out_of_range(Argument::ServiceLevel, sl, levels)));
+    }
+    for src_path_bits in [128, 200] {
+        let error = out_of_range(Argument::SrcPathBits, src_path_bits, 127u8);
+        all.push((AhAttr { src_path_bits, ..right }, error));
+    }
+    for static_rate in [1, 11, 13, 200, u8::MAX] {
+        all.push((AhAttr { static_rate, ..right }, out_of_range(Argument::StaticRate, static_rate, 10u8)));
+    }
+    all
+}
+
 pub fn addresses(judge: &mut Judge, pair: &Pair) {
     let device = &pair.a.device;
     let right = pair.b.address();
     let grh = right.grh.unwrap_or_default();
     let with = |grh| AhAttr { grh: Some(grh), ..right };
-    let error = out_of_range(Argument::ServiceLevel, 16u32, 15u32);
-    judge.refuses("address_handle", || device.address_handle(&AhAttr { sl: 16, ..right }), error);
+    for (attr, error) in bent(pair) {
+        judge.refuses("address_handle", || device.address_handle(&attr), error);
+    }
     let label = GlobalRoute { flow_label: 1 << 20, ..grh };
     let error = out_of_range(Argument::FlowLabel, 1u32 << 20, 0xf_ffffu32);
     judge.refuses("address_handle", || device.address_handle(&with(label)), error);

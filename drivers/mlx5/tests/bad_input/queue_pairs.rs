@@ -80,9 +80,9 @@ pub fn transitions(judge: &mut Judge, pair: &Pair) {
                 judge.refuses("modify", || qp.modify(&many), error);
                 let alternate = with(attr, M::ALT_PATH);
                 judge.refuses("modify", || qp.modify(&alternate), Error::Unsupported("alternate paths"));
-                let av = AhAttr { sl: 16, ..attr.av };
-                let error = out_of_range(Argument::ServiceLevel, 16u32, 15u32);
-                judge.refuses("modify", || qp.modify(&attr.av(av)), error);
+                for (av, error) in super::device::bent(pair) {
+                    judge.refuses("modify", || qp.modify(&attr.av(av)), error);
+                }
                 let grh = attr.av.grh.unwrap_or_default();
                 let av = AhAttr { grh: Some(GlobalRoute { flow_label: 1 << 20, ..grh }), ..attr.av };
                 let error = out_of_range(Argument::FlowLabel, 1u32 << 20, 0xf_ffffu32);

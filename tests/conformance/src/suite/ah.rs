@@ -82,9 +82,17 @@ fn grh<D: Device>(lab: &mut Lab<D>) -> Outcome {
 
 fn numbers<D: Device>(lab: &mut Lab<D>) -> Outcome {
     let av = connect::path(&lab.devices[0], &lab.devices[1])?;
-    let result = lab.devices[0].address_handle(&AhAttr { sl: 16, ..av }).map(|_| ());
-    let error = Error::OutOfRange { what: Argument::ServiceLevel, wanted: 16, max: 15 };
-    ensure_eq!(result, Err(error), "service level 16");
+    let ethernet = lab.devices[0].query_port(PORT)?.link_layer == LinkLayer::Ethernet;
+    let levels = if ethernet { 7 } else { 15 };
+    for (attr, what) in [
+        (AhAttr { sl: levels + 1, ..av }, Argument::ServiceLevel),
+        (AhAttr { src_path_bits: 128, ..av }, Argument::SrcPathBits),
+        (AhAttr { static_rate: 200, ..av }, Argument::StaticRate),
+    ] {
+        let result = lab.devices[0].address_handle(&attr).map(|_| ());
+        ensure!(matches!(result, Err(Error::OutOfRange { what: w, .. }) if w == what), "{what:?}: {result:?}");
+    }
+    lab.devices[0].address_handle(&AhAttr { sl: levels, src_path_bits: 127, static_rate: 2, ..av })?;
     let grh = av.grh.unwrap_or_default();
     let with = |grh| lab.devices[0].address_handle(&AhAttr { grh: Some(grh), ..av }).map(|_| ());
     let error = Error::OutOfRange { what: Argument::FlowLabel, wanted: 1 << 20, max: 0xf_ffff };
