@@ -13,7 +13,7 @@ use crate::{
     pd::{Domain, Pd, Xrcd},
     policy::{Lock, Policy},
     qp_shape::{Shape, operations},
-    qp_state::service_type,
+    qp_state::{Set, service_type},
     raw,
     rq::{RecvMemory, RecvRing},
     sq::{Remote, SendRing, SendRingInit},
@@ -52,6 +52,7 @@ pub(crate) struct QpObject<H: PciFunction, P: Policy> {
     pub(crate) watch: Watch,
     /// State that this side brought it to.
     pub(crate) state: Owned<QpState>,
+    pub(crate) set: Owned<Set>,
     user_index: AtomicU32,
     pub(crate) kind: QpType,
     pub(crate) cap: QpCap,
@@ -271,6 +272,7 @@ impl<H: PciFunction, P: Policy> Qp<H, P> {
             }),
             watch: Watch::default(),
             state: Owned::new(QpState::Reset),
+            set: Owned::new(Set::default()),
             user_index: AtomicU32::new(NO_USER),
             kind,
             cap: shape.cap,
@@ -435,6 +437,7 @@ impl<H: PciFunction, P: Policy> QpObject<H, P> {
     }
 
     /// The device may give the QP's number to another one from now on.
+    #[inline(never)]
     pub(crate) fn lose_number(&self) {
         self.sweep();
         self.device.hca().unwatch(|watches| &watches.qps, self.qpn(), &self.watch);

@@ -20,6 +20,7 @@ use bareverbs_mlx5_prm::{
     cmd::Opcode,
     commands::{opt_param, qp_2err, qp_2rst, query_qp, rst2init_qp},
     context::{ads, cmd_hca_cap, qpc},
+    field::Field,
 };
 use core::{sync::atomic::Ordering, time::Duration};
 
@@ -63,32 +64,49 @@ fn command(from: QpState, to: QpState) -> Result<Opcode, Error> {
     })
 }
 
+/// A transition's context, and the address path in it.
+const QPC: usize = transition::QPC;
+const PATH: usize = QPC + qpc::PRIMARY_ADDRESS_PATH;
+
+/// Where attributes stand that are one number each.
+const FIELDS: [(QpAttrMask, Field); 12] = [
+    (QpAttrMask::PKEY_INDEX, ads::PKEY_INDEX.at(PATH)),
+    (QpAttrMask::PORT, ads::VHCA_PORT_NUM.at(PATH)),
+    (QpAttrMask::DEST_QPN, qpc::REMOTE_QPN.at(QPC)),
+    (QpAttrMask::TIMEOUT, ads::ACK_TIMEOUT.at(PATH)),
+    (QpAttrMask::RETRY_CNT, qpc::RETRY_COUNT.at(QPC)),
+    (QpAttrMask::RNR_RETRY, qpc::RNR_RETRY.at(QPC)),
+    (QpAttrMask::MAX_QP_RD_ATOMIC, qpc::LOG_SRA_MAX.at(QPC)),
+    (QpAttrMask::MAX_DEST_RD_ATOMIC, qpc::LOG_RRA_MAX.at(QPC)),
+    (QpAttrMask::SQ_PSN, qpc::NEXT_SEND_PSN.at(QPC)),
+    (QpAttrMask::RQ_PSN, qpc::NEXT_RCV_PSN.at(QPC)),
+    (QpAttrMask::MIN_RNR_TIMER, qpc::MIN_RNR_NAK.at(QPC)),
+    (QpAttrMask::QKEY, qpc::Q_KEY.at(QPC)),
+];
+
+/// What changes the rights that the device is told, see [`Set::granted`].
+const RIGHTS: QpAttrMask = QpAttrMask::ACCESS_FLAGS.union(QpAttrMask::MAX_DEST_RD_ATOMIC);
+
 /// Which optional parameters a mask sets. Required ones are read without being named.
 fn optional(mask: QpAttrMask) -> u32 {
     const TABLE: [(QpAttrMask, u32); 5] = [
-        (QpAttrMask::ACCESS_FLAGS, opt_param::RRE | opt_param::RAE | opt_param::RWE),
+        (RIGHTS, opt_param::RRE | opt_param::RAE | opt_param::RWE),
         (QpAttrMask::PKEY_INDEX, opt_param::PKEY_INDEX),
         (QpAttrMask::PORT, opt_param::PRI_PORT),
         (QpAttrMask::QKEY, opt_param::Q_KEY),
         (QpAttrMask::MIN_RNR_TIMER, opt_param::RNR_TIMEOUT),
     ];
-    TABLE.iter().filter(|(bit, _)| mask.contains(*bit)).fold(0, |all, (_, param)| all | param)
+    TABLE.iter().filter(|(bits, _)| mask.intersects(*bits)).fold(0, |all, (_, param)| all | param)
 }
 
-/// The optional parameters that a transition of a type takes (PRM: tables of "Optional Parameters").
-fn taken(kind: QpType, opcode: Opcode) -> u32 {
-    use opt_param::{PKEY_INDEX, PRI_PORT, Q_KEY, RAE, RNR_TIMEOUT, RRE, RWE};
-    match (opcode, kind) {
-        (Opcode::INIT2INIT_QP, QpType::Ud) => PKEY_INDEX | Q_KEY | PRI_PORT,
-        (Opcode::INIT2INIT_QP, QpType::Uc) => RWE | PKEY_INDEX | PRI_PORT,
-        (Opcode::INIT2INIT_QP, _) => RRE | RAE | RWE | PKEY_INDEX | PRI_PORT,
-        (Opcode::INIT2RTR_QP, QpType::Ud) => PKEY_INDEX | Q_KEY,
-        (Opcode::INIT2RTR_QP, QpType::Uc) => RWE | PKEY_INDEX,
-        (Opcode::INIT2RTR_QP, _) => RRE | RAE | RWE | PKEY_INDEX,
-        (Opcode::RST2INIT_QP, _) => 0,
-        (_, QpType::Ud) => Q_KEY,
-        (_, QpType::Uc) => RWE,
-        (_, _) => RRE | RAE | RWE | RNR_TIMEOUT,
+/// Of attributes that the transition takes, those that are no optional parameters of its command: RST2INIT_QP has none,
+/// INIT2RTR_QP needs the RNR timer anyway, and a UC QP answers writes only (PRM: tables of "Optional Parameters").
+fn untaken(kind: QpType, opcode: Opcode) -> u32 {
+    let reads = if kind == QpType::Uc { opt_param::RRE | opt_param::RAE } else { 0 };
+    match opcode {
+        Opcode::RST2INIT_QP => u32::MAX,
+        Opcode::INIT2RTR_QP => reads | opt_param::RNR_TIMEOUT,
+        _ => reads,
     }
 }
 
@@ -125,9 +143,42 @@ fn check_values<H: PciFunction, P: Policy>(hca: &Hca<H, P>, attr: &QpAttr) -> Re
     Ok(())
 }
 
-/// Log of the smallest power of two that is at least `n`.
-const fn log_up(n: u8) -> u32 {
-    (n as u32).next_power_of_two().trailing_zeros()
+/// Attributes that the device holds in another form than they were set, or not at all.
+#[derive(Default)]
+pub(crate) struct Set {
+    /// Of a raw packet QP.
+    pub(crate) port: PortNum,
+    access: Access,
+    max_rd_atomic: u8,
+    max_dest_rd_atomic: u8,
+}
+
+impl Set {
+    fn note(&mut self, attr: &QpAttr) {
+        let has = |bit| attr.mask.contains(bit);
+        if has(QpAttrMask::PORT) {
+            self.port = attr.port;
+        }
+        if has(QpAttrMask::ACCESS_FLAGS) {
+            self.access = attr.access;
+        }
+        if has(QpAttrMask::MAX_QP_RD_ATOMIC) {
+            self.max_rd_atomic = attr.max_rd_atomic;
+        }
+        if has(QpAttrMask::MAX_DEST_RD_ATOMIC) {
+            self.max_dest_rd_atomic = attr.max_dest_rd_atomic;
+        }
+    }
+
+    /// The rights that the device is told with these attributes, if any: depth 0 as responder has no code there, so that
+    /// those to READs and atomics are kept back while it holds, as Linux does (mlx5_ib, set_qpc_atomic_flags).
+    fn granted(&self, attr: &QpAttr) -> Option<Access> {
+        let has = |bit| attr.mask.contains(bit);
+        let access = if has(QpAttrMask::ACCESS_FLAGS) { attr.access } else { self.access };
+        let depth = if has(QpAttrMask::MAX_DEST_RD_ATOMIC) { attr.max_dest_rd_atomic } else { self.max_dest_rd_atomic };
+        let told = attr.mask.intersects(RIGHTS).then_some(access);
+        if depth == 0 { told.map(|access| access & Access::REMOTE_WRITE) } else { told }
+    }
 }
 
 impl<H: PciFunction, P: Policy> QpObject<H, P> {
@@ -149,7 +200,7 @@ impl<H: PciFunction, P: Policy> QpObject<H, P> {
             _ => {
                 let mut input = [0; transition::IN_LEN];
                 transition::QPN.set(&mut input, self.qpn());
-                transition::OPT_PARAM_MASK.set(&mut input, optional(attr.mask) & taken(self.kind, opcode));
+                transition::OPT_PARAM_MASK.set(&mut input, optional(attr.mask) & !untaken(self.kind, opcode));
                 self.context(&mut input, attr)?;
                 hca.execute(opcode, 0, &mut input, &PageList::None, &mut [0; transition::OUT_LEN])?;
             }
@@ -204,8 +255,9 @@ impl<H: PciFunction, P: Policy> QpObject<H, P> {
     /// The transition is done.
     fn enter(&self, from: QpState, to: QpState, attr: &QpAttr) {
         // SAFETY: the QP's one handle is borrowed exclusively (`modify`).
-        let (send, recv, state) = unsafe { (self.send.get(), self.recv.get(), self.state.get()) };
+        let (send, recv, state, set) = unsafe { (self.send.get(), self.recv.get(), self.state.get(), self.set.get()) };
         if to == QpState::Reset {
+            *set = Set::default();
             // The device has forgotten all requests: so do CQs, queues and rings, and the doorbell record.
             self.sweep();
             send.reset(&self.target.send);
@@ -222,6 +274,7 @@ impl<H: PciFunction, P: Policy> QpObject<H, P> {
         if attr.mask.contains(QpAttrMask::PKEY_INDEX) {
             self.target.pkey_index.store(attr.pkey_index, Ordering::Relaxed);
         }
+        set.note(attr);
         *state = to;
         send.set_open(to.may_post_send());
         recv.set_open(to.may_post_recv());
@@ -229,8 +282,6 @@ impl<H: PciFunction, P: Policy> QpObject<H, P> {
 
     /// Fills a transition's context.
     fn context(&self, input: &mut [u8; transition::IN_LEN], attr: &QpAttr) -> Result<(), Error> {
-        const QPC: usize = transition::QPC;
-        const PATH: usize = QPC + qpc::PRIMARY_ADDRESS_PATH;
         let hca = self.device.hca();
         let has = |bit| attr.mask.contains(bit);
         qpc::ST.at(QPC).set(input, service_type(self.kind));
@@ -243,49 +294,34 @@ impl<H: PciFunction, P: Policy> QpObject<H, P> {
             qpc::MTU.at(QPC).set(input, attr.path_mtu as u32);
             qpc::LOG_MSG_MAX.at(QPC).set(input, cmd_hca_cap::LOG_MAX_MSG.get(&hca.caps.general));
         }
-        if has(QpAttrMask::PKEY_INDEX) {
-            ads::PKEY_INDEX.at(PATH).set(input, attr.pkey_index.into());
-        }
-        if has(QpAttrMask::PORT) {
-            ads::VHCA_PORT_NUM.at(PATH).set(input, attr.port.0.into());
-        }
-        if has(QpAttrMask::DEST_QPN) {
-            qpc::REMOTE_QPN.at(QPC).set(input, attr.dest_qpn.get());
+        let values = [
+            attr.pkey_index.into(),
+            attr.port.0.into(),
+            attr.dest_qpn.get(),
+            attr.timeout.code().into(),
+            attr.retry_cnt.get().into(),
+            attr.rnr_retry.get().into(),
+            // Not more than the peer may answer; of depth 0 it answers none.
+            attr.max_rd_atomic.max(1).ilog2(),
+            u32::from(attr.max_dest_rd_atomic).next_power_of_two().trailing_zeros(),
+            attr.sq_psn.get(),
+            attr.rq_psn.get(),
+            attr.min_rnr_timer.code().into(),
+            attr.qkey.0,
+        ];
+        for ((bit, field), value) in FIELDS.iter().zip(values) {
+            if has(*bit) {
+                field.set(input, value);
+            }
         }
         if has(QpAttrMask::AV) {
             set_path(hca, &mut input[PATH..PATH + ads::SIZE], &attr.av, self.qpn(), attr.dest_qpn)?;
         }
-        if has(QpAttrMask::TIMEOUT) {
-            ads::ACK_TIMEOUT.at(PATH).set(input, attr.timeout.code().into());
-        }
-        if has(QpAttrMask::RETRY_CNT) {
-            qpc::RETRY_COUNT.at(QPC).set(input, attr.retry_cnt.get().into());
-        }
-        if has(QpAttrMask::RNR_RETRY) {
-            qpc::RNR_RETRY.at(QPC).set(input, attr.rnr_retry.get().into());
-        }
-        if has(QpAttrMask::MAX_QP_RD_ATOMIC) {
-            qpc::LOG_SRA_MAX.at(QPC).set(input, log_up(attr.max_rd_atomic));
-        }
-        if has(QpAttrMask::MAX_DEST_RD_ATOMIC) {
-            qpc::LOG_RRA_MAX.at(QPC).set(input, log_up(attr.max_dest_rd_atomic));
-        }
-        if has(QpAttrMask::SQ_PSN) {
-            qpc::NEXT_SEND_PSN.at(QPC).set(input, attr.sq_psn.get());
-        }
-        if has(QpAttrMask::RQ_PSN) {
-            qpc::NEXT_RCV_PSN.at(QPC).set(input, attr.rq_psn.get());
-        }
-        if has(QpAttrMask::MIN_RNR_TIMER) {
-            qpc::MIN_RNR_NAK.at(QPC).set(input, attr.min_rnr_timer.code().into());
-        }
-        if has(QpAttrMask::QKEY) {
-            qpc::Q_KEY.at(QPC).set(input, attr.qkey.0);
-        }
-        if has(QpAttrMask::ACCESS_FLAGS) {
-            qpc::RRE.at(QPC).set(input, attr.access.contains(Access::REMOTE_READ).into());
-            qpc::RWE.at(QPC).set(input, attr.access.contains(Access::REMOTE_WRITE).into());
-            if attr.access.contains(Access::REMOTE_ATOMIC) {
+        // SAFETY: the QP's one handle is borrowed exclusively (`modify` of the trait).
+        if let Some(access) = unsafe { self.set.get() }.granted(attr) {
+            qpc::RRE.at(QPC).set(input, access.contains(Access::REMOTE_READ).into());
+            qpc::RWE.at(QPC).set(input, access.contains(Access::REMOTE_WRITE).into());
+            if access.contains(Access::REMOTE_ATOMIC) {
                 qpc::RAE.at(QPC).set(input, 1);
                 qpc::ATOMIC_MODE.at(QPC).set(input, qpc::atomic_mode::IB_SPEC);
             }
@@ -305,7 +341,7 @@ impl<H: PciFunction, P: Policy> QpObject<H, P> {
         query_qp::QPN.set(&mut input, self.qpn());
         let mut out = [0; query_qp::OUT_LEN];
         hca.execute(query_qp::OPCODE, 0, &mut input, &PageList::None, &mut out)?;
-        let get = |field: bareverbs_mlx5_prm::field::Field| field.get(&out[QPC..]);
+        let get = |field: Field| field.get(&out[QPC..]);
         let path = &out[PATH..PATH + ads::SIZE];
         let bad = |why| Error::BadAnswer { opcode: query_qp::OPCODE.0, why };
         let state = state(get(qpc::STATE)).ok_or(bad("state of a QP"))?;
@@ -322,15 +358,19 @@ impl<H: PciFunction, P: Policy> QpObject<H, P> {
         attr.access.set(Access::REMOTE_ATOMIC, get(qpc::RAE) != 0);
         attr.pkey_index = ads::PKEY_INDEX.get(path) as u16;
         attr.port = PortNum(ads::VHCA_PORT_NUM.get(path) as u8);
-        attr.max_rd_atomic = 1 << get(qpc::LOG_SRA_MAX);
-        attr.max_dest_rd_atomic = 1 << get(qpc::LOG_RRA_MAX);
         attr.min_rnr_timer = RnrTimer::from_code(get(qpc::MIN_RNR_NAK) as u8).ok_or(bad("RNR timer of a QP"))?;
         attr.timeout = AckTimeout::from_code(ads::ACK_TIMEOUT.get(path) as u8).unwrap_or(AckTimeout::INFINITE);
         attr.retry_cnt = RetryCount::new(get(qpc::RETRY_COUNT) as u8).unwrap_or(RetryCount::MAX);
         attr.rnr_retry = RetryCount::new(get(qpc::RNR_RETRY) as u8).unwrap_or(RetryCount::MAX);
         attr.av = get_path(hca.caps.link, path);
         // SAFETY: the QP's one handle is borrowed exclusively (`query` of the trait).
-        *unsafe { self.state.get() } = state;
+        let (set, now) = unsafe { (self.set.get(), self.state.get()) };
+        (attr.max_rd_atomic, attr.max_dest_rd_atomic) = (set.max_rd_atomic, set.max_dest_rd_atomic);
+        if set.max_dest_rd_atomic == 0 {
+            // Kept back, see `granted`.
+            attr.access |= set.access & (Access::REMOTE_READ | Access::REMOTE_ATOMIC);
+        }
+        *now = state;
         Ok(attr)
     }
 }
@@ -361,13 +401,13 @@ fn set_path<H: PciFunction, P: Policy>(
     match hca.caps.link {
         LinkLayer::InfiniBand => {
             ads::RLID.set(path, av.dlid.0.into());
-            ads::MLID.set(path, (av.src_path_bits & 0x7f).into());
+            ads::MLID.set(path, av.src_path_bits.into());
             ads::SL.set(path, av.sl.into());
             ads::GRH.set(path, av.grh.is_some().into());
         }
         LinkLayer::Ethernet => {
             ads::RMAC.set(path, &resolved.dmac.0);
-            ads::ETH_PRIO.set(path, (av.sl & 7).into());
+            ads::ETH_PRIO.set(path, av.sl.into());
             ads::UDP_SPORT.set(path, resolved.udp_sport.into());
         }
     }

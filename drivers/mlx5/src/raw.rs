@@ -165,6 +165,7 @@ impl<H: PciFunction, P: Policy> QpObject<H, P> {
     }
 
     /// Refuses a QP of which a part is gone and another would not go: it only can be destroyed.
+    #[inline(never)]
     pub(crate) fn check_whole(&self) -> Result<(), Error> {
         let first = if self.shape.recv.is_some() { &self.raw.tir } else { &self.raw.sq };
         match first.load(Ordering::Relaxed) {
@@ -241,6 +242,8 @@ impl<H: PciFunction, P: Policy> QpObject<H, P> {
         let mut attr = QpAttr::to(*now);
         attr.cur_state = *now;
         attr.cap = self.cap;
+        // SAFETY: as above.
+        attr.port = unsafe { self.set.get() }.port;
         Ok(attr)
     }
 }

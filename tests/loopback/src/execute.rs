@@ -166,7 +166,9 @@ impl QpState {
     ) -> Outcome {
         let Data::Sges(sges) = &wr.data else { return Outcome::Failed(WcStatus::LocalQpOperation) };
         let len = sges.iter().map(|s| s.length() as usize).sum();
-        let Some(at) = peer.remote(rkey, addr, len, needs) else { return peer.refuse() };
+        let serves = peer.attr.borrow().max_dest_rd_atomic > 0;
+        let at = peer.remote(rkey, addr, len, needs).filter(|_| serves);
+        let Some(at) = at else { return peer.refuse() };
         // SAFETY: `remote` checked the range; regions hold no references.
         let bytes = unsafe { core::slice::from_raw_parts(at.as_ptr(), len) }.to_vec();
         if self.node.scatter(*self.pd, sges, &bytes).is_none() {
