@@ -24,7 +24,7 @@ pub(crate) fn from_caps(caps: &Caps) -> DeviceAttr {
     attr.max_sge_rd = send_sges.min(recv_sges);
     attr.max_inline = get(cap::MAX_WQE_SZ_SQ).saturating_sub(SEND_OVERHEAD + 4).min(wqe::INLINE_LENGTH_MASK);
     attr.max_cq = caps.limits.cqs;
-    // An index has 24 bits, a link of an SRQ 16.
+    // An index has 24 bits; the context of an XRC SRQ has four for the log.
     attr.max_cqe = log(cap::LOG_MAX_CQ_SZ).min(1 << 22).saturating_sub(1);
     attr.max_mr = caps.limits.regions;
     // Both are lists of ranges of other keys (Linux: IB_DEVICE_MEM_WINDOW, IBK_SG_GAPS_REG).
@@ -39,7 +39,7 @@ pub(crate) fn from_caps(caps: &Caps) -> DeviceAttr {
     attr.max_qp_init_rd_atom = log(cap::LOG_MAX_RA_REQ_QP).min(128) as u8;
     attr.atomics = caps.atomics;
     attr.max_srq = caps.limits.srqs;
-    attr.max_srq_wr = log(cap::LOG_MAX_SRQ_SZ).min(1 << 16).saturating_sub(1);
+    attr.max_srq_wr = log(cap::LOG_MAX_SRQ_SZ).min(1 << 15).saturating_sub(1);
     // The first 16 bytes of an SRQ's WQE link it to the next.
     attr.max_srq_sge = recv_segments(caps).saturating_sub(1);
     if get(cap::LOG_MAX_MCG) != 0 {
