@@ -4,7 +4,7 @@ use crate::{
     cmd::{CommandQueue, PageList},
     config::Config,
     control::{Control, MAX_EQS},
-    eq::{ASYNC_EVENTS, EventQueue, LOG_ASYNC_ENTRIES},
+    eq::{ASYNC_EVENTS, EventQueue},
     error::platform,
     hca::{Caps, Hca, InlineMode, Limits},
     health::firmware,
@@ -341,8 +341,9 @@ impl<H: PciFunction> BringUp<'_, H> {
         Ok(uar)
     }
 
-    /// One queue for asynchronous events and page requests, one a completion vector. Completion queues are deep enough
-    /// for two events of every CQ.
+    /// One queue for asynchronous events and page requests, one a completion vector. The first is deep enough for all that
+    /// can happen while nobody looks: a QP is connected, fails and leaves its SRQ, and its CQ fails; the others for two
+    /// events of every CQ.
     fn create_eqs(&mut self, caps: &mut Caps) -> Result<(), Error> {
         let max = match cmd_hca_cap::MAX_NUM_EQS.get(&caps.general) {
             0 => power(cmd_hca_cap::LOG_MAX_EQ.get(&caps.general)),
@@ -353,7 +354,8 @@ impl<H: PciFunction> BringUp<'_, H> {
             return Err(Error::Unsupported("two event queues"));
         }
         let log_max = cmd_hca_cap::LOG_MAX_EQ_SZ.get(&caps.general);
-        self.create_eq(LOG_ASYNC_ENTRIES.min(log_max), ASYNC_EVENTS)?;
+        let log_objects = ceil_log2(caps.limits.qps.max(caps.limits.cqs));
+        self.create_eq((log_objects + 2).max(10).min(log_max), ASYNC_EVENTS)?;
         let log_entries = (ceil_log2(caps.limits.cqs) + 1).max(6).min(log_max);
         for _ in 0..vectors {
             self.create_eq(log_entries, 0)?;

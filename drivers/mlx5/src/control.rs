@@ -182,6 +182,9 @@ impl Control {
         serve: bool,
     ) -> Result<(), Error> {
         loop {
+            if serve {
+                self.see_events(hal);
+            }
             match self.queue()?.answered(hal, &pending) {
                 Ok(true) => break,
                 Ok(false) => {}
@@ -193,9 +196,6 @@ impl Control {
             if let Err(e) = self.health.check(hal, &self.registers) {
                 self.fail(e);
                 return Err(e);
-            }
-            if serve {
-                self.see_events(hal);
             }
             hal.relax();
         }
@@ -273,7 +273,7 @@ impl Control {
     pub(crate) fn see_events<H: PciFunction>(&mut self, hal: &H) {
         for n in 0..self.eqs.len() {
             // Every event lies in a ring of known size, so that this ends even if the device writes without pause.
-            for _ in 0..1 << eq::LOG_ASYNC_ENTRIES {
+            for _ in 0..self.eqs.get_mut(n).map_or(0, |eq| eq.capacity()) {
                 let Some(e) = self.eqs.get_mut(n).and_then(|eq| eq.see(hal)) else { break };
                 eq::note(&e, &self.watches);
                 self.cq_failed |= e.kind() == event::CQ_ERROR;

@@ -6,7 +6,7 @@ use crate::{
     cmd::PageList,
     control::count_up,
     counted::{Counted, Resident, handle},
-    cq_ring::{CqRing, Next, Ring, Shown},
+    cq_ring::{CqRing, LOG_POLLS, Next, Ring, Shown},
     cq_view::CqView,
     device::Mlx5,
     hca::Hca,
@@ -46,7 +46,7 @@ pub(crate) struct CqObject<H: PciFunction, P: Policy> {
     /// Where the ring's consumer stands: a poll that finds nothing takes no lock.
     next: Next,
     /// Empty polls. Only the handle counts.
-    idle: AtomicU32,
+    polls: AtomicU32,
     /// `None` once it is given back.
     memory: <P as Guards>::Lock<Option<CqMemory>>,
     cqn: AtomicU32,
@@ -128,7 +128,7 @@ impl<H: PciFunction, P: Policy> Cq<H, P> {
             // SAFETY: the object holds the channel.
             watch: unsafe { CqWatch::new(init.context, list) },
             next: Next::new(&ring),
-            idle: AtomicU32::new(0),
+            polls: AtomicU32::new(0),
             ring: Lock::new(ring),
             memory: Lock::new(Some(memory)),
             cqn: AtomicU32::new(NO_CQN),
@@ -250,8 +250,9 @@ impl<H: PciFunction, P: Policy> CqObject<H, P> {
         self.check()?;
         let shown = self.with_consumer(|ring| ring.advance(&self.hca().hal))?;
         if shown.is_none() {
-            self.idle();
+            self.hca().hal.idle();
         }
+        self.count();
         Ok(shown)
     }
 
@@ -269,7 +270,7 @@ impl<H: PciFunction, P: Policy> CqObject<H, P> {
     #[cold]
     #[inline(never)]
     fn poll_odd(&self, out: &mut [Completion]) -> usize {
-        self.ring.with(|ring| ring.poll_odd(&self.next, &self.hca().hal, out, 0))
+        self.ring.with(|ring| self.rest(ring, out, 0))
     }
 
     /// Takes any number of completions, as [`poll_one`](Self::poll_one).
@@ -277,8 +278,19 @@ impl<H: PciFunction, P: Policy> CqObject<H, P> {
     fn poll_many(&self, out: &mut [Completion]) -> usize {
         self.ring.with(|ring| {
             let taken = ring.poll_many(&self.next, &self.hca().hal, P::SHARED, out);
-            taken.unwrap_or_else(|taken| ring.poll_odd(&self.next, &self.hca().hal, out, taken))
+            taken.unwrap_or_else(|taken| self.rest(ring, out, taken))
         })
+    }
+
+    /// The rest of a poll; services the device now and then. Cold as seen from the others.
+    #[cold]
+    #[inline(never)]
+    fn rest(&self, ring: &mut CqRing, out: &mut [Completion], taken: u32) -> usize {
+        let taken = ring.poll_odd(&self.next, &self.hca().hal, out, taken);
+        if ring.is_due() {
+            self.service();
+        }
+        taken
     }
 
     /// Why a poll took nothing although there was something.
@@ -304,9 +316,15 @@ impl<H: PciFunction, P: Policy> CqObject<H, P> {
     #[inline(always)]
     fn idle(&self) {
         self.hca().hal.idle();
-        let idle = self.idle.load(Ordering::Relaxed).wrapping_add(1);
-        self.idle.store(idle, Ordering::Relaxed);
-        if idle & 0xfff == 0 {
+        self.count();
+    }
+
+    /// Counts a poll.
+    #[inline(always)]
+    fn count(&self) {
+        let polls = self.polls.load(Ordering::Relaxed).wrapping_add(1);
+        self.polls.store(polls, Ordering::Relaxed);
+        if polls & ((1 << LOG_POLLS) - 1) == 0 {
             self.service();
         }
     }

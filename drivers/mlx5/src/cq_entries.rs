@@ -92,10 +92,22 @@ impl Ring {
         (at.index() | self.beyond).wrapping_neg() as usize
     }
 
+    /// Whether it is the end, where no entry is.
+    #[inline(always)]
+    pub(super) fn is_end(&self, entry: Entry) -> bool {
+        entry.0 == self.end
+    }
+
+    /// Whether no entry lies behind it.
+    #[inline(always)]
+    pub(super) fn is_last(&self, entry: Entry) -> bool {
+        self.is_end(self.behind(entry))
+    }
+
     /// The first entry, of the other owner bit, in place of the end.
     #[inline(always)]
     pub(super) fn wrap(&self, entry: Entry, owner: u8) -> (Entry, u8) {
-        if entry.0 == self.end { (Entry(self.first), owner ^ op_own::OWNER) } else { (entry, owner) }
+        if self.is_end(entry) { (Entry(self.first), owner ^ op_own::OWNER) } else { (entry, owner) }
     }
 }
 
@@ -135,16 +147,10 @@ impl Next {
         self.0.store(entry.0.as_ptr().map_addr(|addr| addr | usize::from(owner)), Ordering::Relaxed);
     }
 
-    /// Steps to the entry after this one.
+    /// Steps to the next entry; it is not at the [last](Ring::is_last).
     #[inline(always)]
-    pub(super) fn advance(&self, ring: &Ring, entry: Entry) {
-        let after = ring.behind(entry).0;
-        let word = self.0.load(Ordering::Relaxed);
-        if after != ring.end {
-            self.0.store(word.wrapping_byte_add(ring.stride), Ordering::Relaxed);
-        } else {
-            self.set(Entry(ring.first), word.addr() as u8 & op_own::OWNER ^ op_own::OWNER);
-        }
+    pub(super) fn advance(&self, ring: &Ring) {
+        self.0.store(self.0.load(Ordering::Relaxed).wrapping_byte_add(ring.stride), Ordering::Relaxed);
     }
 
     /// Where the consumer of a ring stands now.

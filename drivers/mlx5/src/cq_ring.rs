@@ -22,6 +22,8 @@ use core::ptr::NonNull;
 mod entries;
 pub(crate) use entries::{Next, Ring};
 
+/// Log of the polls after which the device's events are looked at.
+pub(crate) const LOG_POLLS: u32 = 12;
 /// Parts of `op_own` that tell whether the entry is there and what it is.
 const KIND: u8 = !op_own::SOLICITED;
 /// What came of an entry.
@@ -92,6 +94,8 @@ pub(crate) struct CqRing {
     held_at: u32,
     /// The error that a poll met first, until it is told.
     refused: Option<PollError>,
+    /// Entries taken since [`is_due`](Self::is_due) said so, as far as they were counted: a lap of the ring at its end.
+    unserved: u32,
     /// Doorbell record: consumer index, and the dword that arms.
     record: NonNull<[AtomicU32; 2]>,
     /// From user indices to QPs.
@@ -125,6 +129,7 @@ impl CqRing {
             shown: 0,
             held_at: 0,
             refused: None,
+            unserved: 0,
             record,
             users,
             cqn: NO_CQN,
@@ -169,21 +174,22 @@ impl CqRing {
         self.record(doorbell_record::CQ_ARM).store(value.to_be(), Ordering::Release);
     }
 
-    /// Takes one completion. `false`, and nothing was done, if there is none that [`take_short`](Self::take_short) takes.
+    /// Takes one completion. `false`, and nothing was done, if there is none that [`take_short`](Self::take_short) takes, and
+    /// for the last of the ring.
     #[inline(always)]
     pub(crate) fn poll_one<H: Dma>(&mut self, next: &Next, hal: &H, shared: bool, place: &mut Completion) -> bool {
         let (entry, owner) = next.get();
-        if !self.take_short(entry, Self::kind(hal, entry, owner), shared, place) {
+        if self.ring.is_last(entry) || !self.take_short(entry, Self::kind(hal, entry, owner), shared, place) {
             return false;
         }
-        next.advance(&self.ring, entry);
+        next.advance(&self.ring);
         self.consumer = self.consumer.plus(1);
         self.publish();
         true
     }
 
-    /// Takes up to `out.len()` completions. The error is that so many were taken, and the others are for
-    /// [`poll_odd`](Self::poll_odd).
+    /// Takes up to `out.len()` completions. The error is that so many were taken, and the rest is for
+    /// [`poll_odd`](Self::poll_odd): others, or to begin the ring anew.
     #[inline(always)]
     pub(crate) fn poll_many<H: Dma>(
         &mut self,
@@ -216,11 +222,11 @@ impl CqRing {
                 break;
             }
         }
-        let all = if taken == lap { lap == out.len() } else { Self::kind(hal, entry, owner) & op_own::OWNER != 0 };
+        let all =
+            if taken == lap { !self.ring.is_end(entry) } else { Self::kind(hal, entry, owner) & op_own::OWNER != 0 };
         if !all {
             return Err(taken as u32);
         }
-        let (entry, owner) = self.ring.wrap(entry, owner);
         Ok(self.took(next, entry, owner, taken as u32))
     }
 
@@ -234,8 +240,6 @@ impl CqRing {
 
     /// The rest of a poll, from an entry that does not come every day or the first of the ring; `taken` were before it.
     /// Where none was taken, [`refusal`](Self::refusal) says why.
-    #[cold]
-    #[inline(never)]
     pub(crate) fn poll_odd<H: Dma>(&mut self, next: &Next, hal: &H, out: &mut [Completion], mut taken: u32) -> usize {
         let consumer = self.consumer.plus(taken);
         let (mut entry, mut owner) = (self.ring.entry(consumer), consumer.owner());
@@ -258,7 +262,25 @@ impl CqRing {
             taken += 1;
             (entry, owner) = self.after(entry, owner);
         }
-        self.took(next, entry, owner, taken)
+        // Where nothing was taken nothing is told: what a forgotten view holds would be told twice.
+        if taken == 0 {
+            return 0;
+        }
+        let lap = self.consumer.index() >> self.ring.log;
+        let taken = self.took(next, entry, owner, taken);
+        let same = self.consumer.index() >> self.ring.log == lap;
+        self.unserved += if same { taken as u32 } else { 1 << self.ring.log };
+        taken
+    }
+
+    /// Whether so many entries were taken that the device's events are to be looked at: of a program that always finds
+    /// something, nobody else would.
+    pub(crate) fn is_due(&mut self) -> bool {
+        let due = self.unserved >> LOG_POLLS != 0;
+        if due {
+            self.unserved = 0;
+        }
+        due
     }
 
     /// The entry after another one, and its owner bit.

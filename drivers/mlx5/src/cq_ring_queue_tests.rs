@@ -151,12 +151,8 @@ impl Queue {
             assert!(self.list.is_empty(), "a poll overlooks {:?}", self.list);
             return Some((0, Vec::new()));
         }
-        // Left out: a ring just made looks like one that is not empty, so that this poll gives an entry back that a forgotten
-        // view holds; a sweep would hold it again, and the index told would go back.
-        if self.forgotten && self.list.is_empty() {
-            return None;
-        }
-        self.forgotten = false;
+        // Nothing is taken, so nothing is given back.
+        self.forgotten &= self.list.is_empty();
         let mut out = vec![Completion::default(); most];
         let (ring, next, shared) = (&mut self.ring, &self.next, self.shared);
         let taken = match &mut out[..] {

@@ -391,19 +391,32 @@ impl Receive {
 /// one, is none of these.
 #[inline(always)]
 pub(crate) fn receive(kind: u8) -> Receive {
-    RECEIVES[kind as usize]
+    match RECEIVES.get(place(kind)) {
+        Some(receive) => *receive,
+        None => Receive::NOTHING,
+    }
 }
 
-static RECEIVES: [Receive; 256] = {
-    const fn with(mut table: [Receive; 256], opcode: u8, receive: Receive) -> [Receive; 256] {
-        let kind = opcode << op_own::OPCODE_SHIFT;
-        table[kind as usize] = receive;
-        table[(kind | op_own::SOLICITED) as usize] = receive;
-        table
+/// The other half first, so that the table has no more than the solicited bit and the owner bit above the opcode.
+#[inline(always)]
+const fn place(kind: u8) -> usize {
+    kind.rotate_right(op_own::OPCODE_SHIFT) as usize
+}
+
+static RECEIVES: [Receive; place(op_own::SOLICITED) + 16] = {
+    let mut table = [Receive::NOTHING; place(op_own::SOLICITED) + 16];
+    let all = [
+        (opcode::RESP_WR_IMM, Receive::new(WcOpcode::RecvWriteImm, WcFlags::WITH_IMM)),
+        (opcode::RESP_SEND, Receive::new(WcOpcode::Recv, WcFlags::empty())),
+        (opcode::RESP_SEND_IMM, Receive::new(WcOpcode::Recv, WcFlags::WITH_IMM)),
+        (opcode::RESP_SEND_INV, Receive::new(WcOpcode::Recv, WcFlags::WITH_INVALIDATE)),
+    ];
+    let mut n = 0;
+    while n < all.len() {
+        let (opcode, receive) = all[n];
+        table[place(opcode << op_own::OPCODE_SHIFT)] = receive;
+        table[place(opcode << op_own::OPCODE_SHIFT | op_own::SOLICITED)] = receive;
+        n += 1;
     }
-    let table = [Receive::NOTHING; 256];
-    let table = with(table, opcode::RESP_WR_IMM, Receive::new(WcOpcode::RecvWriteImm, WcFlags::WITH_IMM));
-    let table = with(table, opcode::RESP_SEND, Receive::new(WcOpcode::Recv, WcFlags::empty()));
-    let table = with(table, opcode::RESP_SEND_IMM, Receive::new(WcOpcode::Recv, WcFlags::WITH_IMM));
-    with(table, opcode::RESP_SEND_INV, Receive::new(WcOpcode::Recv, WcFlags::WITH_INVALIDATE))
+    table
 };

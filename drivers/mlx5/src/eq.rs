@@ -21,9 +21,6 @@ use core::{
     sync::atomic::{AtomicU8, Ordering},
 };
 
-/// Log of the entries of the queue for all events but completions.
-pub(crate) const LOG_ASYNC_ENTRIES: u32 = 10;
-
 /// Events that the asynchronous queue asks for: each is understood by [`note`] or served by the driver.
 pub(crate) const ASYNC_EVENTS: u64 = 1 << event::COMM_ESTABLISHED
     | 1 << event::SEND_QUEUE_DRAINED
@@ -86,6 +83,11 @@ impl EventQueue {
     pub(crate) unsafe fn free<H: Dma>(self, hal: &H) {
         // SAFETY: the caller's promise.
         unsafe { hal.dma_free(self.ring) }
+    }
+
+    /// Entries of the ring.
+    pub(crate) fn capacity(&self) -> u32 {
+        1 << self.log_entries
     }
 
     /// Address and number of 4 KiB pages.

@@ -554,7 +554,10 @@ impl<H: PciFunction, P: Policy> Drop for QpObject<H, P> {
             hca.users.hide(user);
             // A poll on another thread that still looks at this QP ends before these return.
             self.send_cq.iter().chain(&self.recv_cq).for_each(|cq| cq.wait());
-            hca.control.with(|_| hca.users.remove(user));
+            // What a device that keeps the QP says of it must not be taken for another's.
+            if outcome.is_ok() {
+                hca.control.with(|_| hca.users.remove(user));
+            }
         }
         // SAFETY: taken once, and not used after.
         unsafe {

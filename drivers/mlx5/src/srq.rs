@@ -373,7 +373,10 @@ impl<H: PciFunction, P: Policy> Drop for SrqObject<H, P> {
                 hca.users.hide(user);
                 // A poll on another thread that still looks at this SRQ ends before this returns.
                 xrc.cq.wait();
-                hca.control.with(|_| hca.users.remove(user));
+                // As of a QP: its number is not another's while the device may still say it.
+                if outcome.is_ok() {
+                    hca.control.with(|_| hca.users.remove(user));
+                }
             }
             // SAFETY: taken once, and not used after.
             unsafe { ManuallyDrop::take(&mut xrc.target) }.free(&hca.hal);
