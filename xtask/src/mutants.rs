@@ -48,7 +48,7 @@ struct Tests {
     profile: &'static str,
     packages: &'static [&'static str],
     targets: &'static [&'static str],
-    /// Which of the tests, as the test programs are told.
+    /// Which of the tests, as cargo is told.
     which: &'static [&'static str],
     /// Of the processor.
     cpu: u32,
@@ -88,7 +88,7 @@ const DRIVER: Tests = Tests {
     profile: "mutants",
     packages: &["bareverbs-mlx5"],
     targets: &["--tests"],
-    which: &["--skip", "every_order"],
+    which: &["--", "--skip", "every_order"],
     cpu: 60,
     seconds: 1800,
 };

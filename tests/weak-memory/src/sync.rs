@@ -94,6 +94,13 @@ atomic!(AtomicU8, u8);
 atomic!(AtomicU16, u16);
 atomic!(AtomicU32, u32);
 
+impl AtomicU8 {
+    #[track_caller]
+    pub fn fetch_max(&self, value: u8, ordering: Ordering) -> u8 {
+        self.0.fetch_max(value, here(ordering))
+    }
+}
+
 /// An address.
 pub struct AtomicPtr<T>(atomic::AtomicPtr<T>);
 
