@@ -120,3 +120,22 @@ fn an_overrun_takes_few_receives_along() {
     // The overrun was on purpose.
     assert_eq!(pair.b.model.report().violations.len(), 1);
 }
+
+/// Field by field, a view says of a failed request what its completion says.
+#[test]
+fn a_view_of_a_failed_request() {
+    let pair = Pair::new(Link::InfiniBand, SEED);
+    let (mut ca, cb) = (pair.a.cq(15), pair.b.cq(15));
+    let (from, to) = (pair.a.mr(64), pair.b.mr(64));
+    let (mut a, _b) = connected(&pair, &ca, &cb, None, CAP);
+    let beyond = SendOp::Write { addr: to.iova() + 64, rkey: to.rkey() };
+    a.post_send([SendWr::new(beyond, &[from.sge(0..8).unwrap()]).wr_id(9).signaled()]).unwrap();
+    settle(&pair.a.device);
+    let mut view = ca.view();
+    assert_eq!(view.advance(), Ok(true));
+    assert_eq!((view.wr_id(), view.status(), view.qpn()), (9, WcStatus::RemoteAccess, a.qpn()));
+    let whole = view.completion();
+    assert_eq!((whole.wr_id, whole.status, whole.qpn), (9, WcStatus::RemoteAccess, a.qpn()));
+    assert_ne!(view.vendor_err(), 0, "the model tells one");
+    assert_eq!(view.vendor_err(), whole.vendor_err);
+}
