@@ -3,7 +3,8 @@
 //! A [`World`] holds everything; [`World::plug`] puts a [`model::DeviceModel`] into it and gives out a [`Function`],
 //! on which a driver runs as on hardware. On one thread the world lets its devices run whenever the driver touches a
 //! register, passes a barrier or waits; how far is drawn from the seed, so a run can be repeated bit by bit. When a
-//! program waits for something that cannot come, the world panics and names the seed.
+//! program waits and no device has anything to do any more, the world panics and names the seed; a device that tries again
+//! for ever, as with endless RNR retries, has always something to do.
 //!
 //! [`Slot`] (which a function dereferences to) is the test's side: violations, refused DMA, leaks, register traces,
 //! link faults, failing allocations.

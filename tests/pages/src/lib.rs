@@ -1,4 +1,4 @@
-//! The pages of `docs/verbs`, whose examples run as tests of this crate, with two modelled cards to run them on.
+//! The pages of `docs/verbs` and the one on the modelled card, whose examples run as tests of this crate, with two modelled cards to run them on.
 
 use bareverbs::{
     Access, Completion, CompletionQueue, CqInit, Device, MemoryRegion, PortNum, PortState, QpCap, QpInit, QpType,
@@ -19,6 +19,9 @@ macro_rules! page {
         pub mod $name {}
     )+};
 }
+
+#[doc = include_str!("../../../docs/modelled-card.md")]
+pub mod modelled_card {}
 
 page! {
     open_device

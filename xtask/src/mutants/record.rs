@@ -133,7 +133,7 @@ pub fn write<'a>(path: &Path, files: impl Iterator<Item = &'a str>, row: Row, li
         }
         text.push('\n');
     }
-    text += "\n## Missed, and why\n\n";
+    text += "\n## Missed, and why\n\nOf a file that was not run yet: what is expected to be missed, by reading.\n\n";
     for (name, Entry { times, reason, .. }) in listed {
         let times = if *times > 1 { format!(" ({times} places)") } else { String::new() };
         text += &format!("- `{name}`{times}: {reason}\n");
