@@ -474,6 +474,19 @@ mod tests {
     }
 
     #[test]
+    fn a_request_is_from_before_a_count_or_not() {
+        let mut s = Sender::new(2);
+        let early = [1, 2].map(|id| s.post(id, 1).unwrap());
+        let count = s.queue.posted();
+        let late = s.post(3, 1).unwrap();
+        assert_eq!((count, s.queue.posted()), (2, 3));
+        for (block, before) in [(early[0], true), (early[1], true), (late, false)] {
+            s.queue.complete(block).unwrap();
+            assert_eq!(s.queue.retired_within(count), before, "block {block}");
+        }
+    }
+
+    #[test]
     fn a_limit_that_falls_holds_at_once() {
         let mut s = Sender::new(2);
         s.post(1, 1).unwrap();
