@@ -159,3 +159,23 @@ fn bad_requests_touch_nothing() {
     drop((qa, qb, uc, ud, ca, cb, ma, mb));
     pair.close();
 }
+
+/// A receive that was pushed is not the device's before it was told of.
+#[test]
+fn a_receive_waits_for_its_doorbell() {
+    let pair = Pair::new(Link::InfiniBand, SEED);
+    let (ca, mut cb) = (pair.a.cq(15), pair.b.cq(15));
+    let (from, to) = (pair.a.mr(64), pair.b.mr(64));
+    let (mut qa, mut qb) = connected(&pair, &ca, &cb, None, CAP);
+    for id in 0..3 {
+        qb.push_recv(&RecvWr::new(id, &[to.sge(0..64).unwrap()])).unwrap();
+        qa.post_send([SendWr::new(SendOp::Send, &[from.sge(0..8).unwrap()])]).unwrap();
+        settle(&pair.b.device);
+        assert_eq!(cb.poll(&mut [Completion::default()]), Ok(0), "nobody has told of receive {id}");
+        qb.ring_recv();
+        let done = poll(&pair.b.device, &mut cb, 1);
+        assert_eq!((done[0].wr_id, done[0].status), (id, WcStatus::Success));
+    }
+    drop((qa, qb, ca, cb, from, to));
+    pair.close();
+}
