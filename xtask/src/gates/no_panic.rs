@@ -13,7 +13,14 @@ use std::process::Command;
 const UNDEFINED: &str = "bareverbs_panic_is_reachable";
 
 /// Where the verbs are declared: the data path calls each method of each trait.
-const VERBS: &[&str] = &["core/src/verbs.rs", "core/src/mw.rs"];
+const VERBS: &[&str] = &[
+    "core/src/verbs.rs",
+    "core/src/verbs/cq.rs",
+    "core/src/verbs/mr.rs",
+    "core/src/verbs/qp.rs",
+    "core/src/verbs/srq.rs",
+    "core/src/mw.rs",
+];
 
 /// What the data path consists of: each a function that the library exports.
 const ENTRY_POINTS: &[&str] = &[

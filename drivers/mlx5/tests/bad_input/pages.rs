@@ -178,7 +178,14 @@ fn entry(refusal: &Refusal) -> Entry {
 
 /// All functions of the traits that may fail.
 fn verbs() -> BTreeSet<&'static str> {
-    let sources = [include_str!("../../../../core/src/verbs.rs"), include_str!("../../../../core/src/mw.rs")];
+    let sources = [
+        include_str!("../../../../core/src/verbs.rs"),
+        include_str!("../../../../core/src/verbs/cq.rs"),
+        include_str!("../../../../core/src/verbs/mr.rs"),
+        include_str!("../../../../core/src/verbs/qp.rs"),
+        include_str!("../../../../core/src/verbs/srq.rs"),
+        include_str!("../../../../core/src/mw.rs"),
+    ];
     let traits = sources.iter().flat_map(|source| source.split("\npub trait ").skip(1));
     let bodies = traits.map(|text| text.split("\n}\n").next().unwrap_or_default());
     let functions = bodies.flat_map(|body| body.split("\n    fn ").skip(1));

@@ -2,9 +2,9 @@
 
 use super::{
     Case, Outcome, Stop,
-    keys::{SIGNALED, WRITE, again, local, refused, success, world, write},
     lab::{End, Lab},
     may,
+    windows::{SIGNALED, WRITE, again, local, refused, success, world, write},
 };
 use alloc::{vec, vec::Vec};
 use bareverbs::{

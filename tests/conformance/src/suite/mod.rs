@@ -29,6 +29,7 @@ macro_rules! ensure_eq {
 }
 
 mod ah;
+mod attributes;
 mod channel;
 mod cq;
 mod cq_events;
@@ -36,7 +37,7 @@ mod device;
 mod events;
 mod fast_regions;
 mod flags;
-mod keys;
+mod invalidation;
 pub mod lab;
 mod modify;
 mod mr;
@@ -52,6 +53,7 @@ mod sqe;
 mod srq;
 mod srq_leaving;
 mod srq_messages;
+mod windows;
 mod xrc;
 
 pub use lab::Lab;
@@ -175,6 +177,7 @@ pub fn table<D: Device>() -> Vec<(&'static str, Vec<Case<D>>)> {
         ("SRQ", srq_leaving::cases()),
         ("QP", qp::cases()),
         ("QP", modify::cases()),
+        ("QP", attributes::cases()),
         ("QP", sqe::cases()),
         ("QP", post::cases()),
         ("QP", requests::cases()),
@@ -183,7 +186,8 @@ pub fn table<D: Device>() -> Vec<(&'static str, Vec<Case<D>>)> {
         ("multicast", multicast::cases()),
         ("raw packets", raw::cases()),
         ("MR", mr::cases()),
-        ("keys", keys::cases()),
+        ("keys", windows::cases()),
+        ("keys", invalidation::cases()),
         ("keys", fast_regions::cases()),
         ("address", ah::cases()),
         ("events", events::cases()),

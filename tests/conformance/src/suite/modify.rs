@@ -90,18 +90,6 @@ pub(super) fn cases<D: Device>() -> Vec<Case<D>> {
             "an alternate path is taken, or left out by name",
             alternate_path,
         ),
-        must(
-            "query_tells_what_was_set",
-            "ibv_query_qp",
-            "each attribute reads as it was set, in every state from then on, for every type; depths also of 0, 3 and the most",
-            query,
-        ),
-        must(
-            "modify_depth_0_answers_no_reads",
-            "IBA 9.7.4.1.2; ibv_modify_qp",
-            "a responder of depth 0 refuses READs, also after it was given the right to them",
-            depth_0,
-        ),
         must("rtr_receives_before_rts", "IBA 10.3.1.3", "a QP in RTR receives", rtr_receives),
     ]
 }
@@ -131,7 +119,7 @@ const ALL: [QpAttrMask; 20] = [
 ];
 
 /// The three steps of a QP to RTS, all their attributes set.
-fn steps<D: Device>(lab: &Lab<D>, kind: QpType, dest: Qpn) -> Outcome<[(QpState, QpAttr); 3]> {
+pub(super) fn steps<D: Device>(lab: &Lab<D>, kind: QpType, dest: Qpn) -> Outcome<[(QpState, QpAttr); 3]> {
     let c = Connection::default();
     let init = QpAttr::to(QpState::Init).port(PORT).pkey_index(0);
     let (rtr, rts) = (QpAttr::to(QpState::Rtr), QpAttr::to(QpState::Rts).sq_psn(c.psn[0]));
@@ -152,7 +140,7 @@ fn steps<D: Device>(lab: &Lab<D>, kind: QpType, dest: Qpn) -> Outcome<[(QpState,
 }
 
 /// The types of QP that a device has.
-fn kinds<D: Device>(lab: &Lab<D>) -> Vec<QpType> {
+pub(super) fn kinds<D: Device>(lab: &Lab<D>) -> Vec<QpType> {
     let all = [QpType::Rc, QpType::Uc, QpType::Ud, QpType::XrcIni, QpType::XrcTgt, QpType::RawPacket];
     let attr = lab.devices[0].attributes();
     all.into_iter().filter(|kind| attr.has(*kind)).collect()
@@ -535,97 +523,6 @@ fn goes_on<D: Device>(lab: &Lab<D>, a: &mut End<D>, b: &End<D>, id: u64) -> Outc
     let done = lab.poll(&mut a.send_cq, 2)?;
     ensure_eq!(ids(&done), [id, id + 1], "the writes");
     ensure!(done.iter().all(|c| c.status == WcStatus::Success), "{done:?}");
-    Ok(())
-}
-
-/// The attributes of a mask are the same in both.
-fn compare(q: &QpAttr, set: &QpAttr, when: &str) -> Outcome {
-    use QpAttrMask as M;
-    macro_rules! same {
-        ($($bit:ident: $($field:ident).+),*) => {
-            $(if set.mask.contains(M::$bit) {
-                ensure_eq!(q.$($field).+, set.$($field).+, "{:?} {when}", M::$bit);
-            })*
-        };
-    }
-    same!(PORT: port, PKEY_INDEX: pkey_index, QKEY: qkey, AV: av.dlid, AV: av.port, AV: av.sl, AV: av.grh);
-    same!(PATH_MTU: path_mtu, DEST_QPN: dest_qpn, RQ_PSN: rq_psn, MIN_RNR_TIMER: min_rnr_timer, SQ_PSN: sq_psn);
-    same!(MAX_DEST_RD_ATOMIC: max_dest_rd_atomic, MAX_QP_RD_ATOMIC: max_rd_atomic, TIMEOUT: timeout);
-    same!(RETRY_CNT: retry_cnt, RNR_RETRY: rnr_retry);
-    if set.mask.contains(M::ACCESS_FLAGS) {
-        // What this side may do with its own memory is no attribute of the device.
-        let remote = |access: Access| access.difference(Access::LOCAL_WRITE);
-        ensure_eq!(remote(q.access), remote(set.access), "access {when}");
-    }
-    Ok(())
-}
-
-fn query<D: Device>(lab: &mut Lab<D>) -> Outcome {
-    let cq = lab.cq(0, 7)?;
-    let max = lab.devices[0].attributes();
-    let few = bareverbs::RetryCount::new(5).unwrap_or(bareverbs::RetryCount::MAX);
-    for kind in kinds(lab) {
-        let mut qp = lab.qp_of_any_type(0, kind, &cq)?;
-        let reads = Access::REMOTE_READ | Access::REMOTE_WRITE;
-        let access = if kind == QpType::Uc { Access::REMOTE_WRITE } else { reads };
-        for depth in [0, 1, 3, u8::MAX] {
-            let mut set: Vec<QpAttr> = Vec::new();
-            for (_, attr) in steps(lab, kind, Qpn::new(0x12_3456))? {
-                let odd = QpAttr {
-                    access,
-                    path_mtu: Mtu::B512,
-                    rq_psn: bareverbs::Psn::new(0x65_4321),
-                    sq_psn: bareverbs::Psn::new(0xab_cdef),
-                    retry_cnt: few,
-                    rnr_retry: few,
-                    max_dest_rd_atomic: depth.min(max.max_qp_rd_atom),
-                    max_rd_atomic: depth.min(max.max_qp_init_rd_atom),
-                    ..attr
-                };
-                qp.modify(&odd)?;
-                set.push(odd);
-                let q = qp.query()?;
-                ensure_eq!((q.state, q.cap), (odd.state, qp.cap()), "state and sizes of {kind:?}");
-                for set in &set {
-                    compare(&q, set, &alloc::format!("of {kind:?} to {}, in {}, depth {depth}", set.state, q.state))?;
-                }
-            }
-            qp.modify(&QpAttr::to(QpState::Reset))?;
-        }
-    }
-    Ok(())
-}
-
-fn depth_0<D: Device>(lab: &mut Lab<D>) -> Outcome {
-    let s = Setup::of(QpType::Rc);
-    let (mut a, mut b) = (lab.end(0, &s)?, lab.end(1, &s)?);
-    let c = Connection { rd_atomic: 0, ..Connection::default() };
-    let [there, back] =
-        [connect::path(&lab.devices[0], &lab.devices[1])?, connect::path(&lab.devices[1], &lab.devices[0])?];
-    let rights = Access::REMOTE_READ | Access::REMOTE_WRITE;
-    for again in [false, true] {
-        for qp in [&mut a.qp, &mut b.qp] {
-            qp.modify(&QpAttr::to(QpState::Reset))?;
-            connect::to_init(qp, c.access)?;
-        }
-        connect::to_rtr(&mut a.qp, &b.qp, there, &Connection::default(), 0)?;
-        connect::to_rtr(&mut b.qp, &a.qp, back, &c, 1)?;
-        connect::to_rts(&mut a.qp, &Connection::default(), 0)?;
-        connect::to_rts(&mut b.qp, &c, 1)?;
-        if again {
-            b.qp.modify(&QpAttr::to(QpState::Rts).access(rights))?;
-            ensure_eq!(b.qp.query()?.access, rights, "the rights");
-        }
-        a.signaled(1, b.write_here(0), 0..8)?;
-        ensure_eq!(lab.one(&mut a.send_cq)?.status, WcStatus::Success, "a write");
-        let (addr, rkey) = (bareverbs::MemoryRegion::iova(&b.mr), bareverbs::MemoryRegion::rkey(&b.mr));
-        a.signaled(2, SendOp::Read { addr, rkey }, 0..8)?;
-        let done = lab.one(&mut a.send_cq)?;
-        ensure!(
-            matches!(done.status, WcStatus::RemoteAccess | WcStatus::RemoteInvalidRequest),
-            "a READ that is not answered: {done:?}"
-        );
-    }
     Ok(())
 }
 

@@ -1,4 +1,4 @@
-//! Keys that requests change: memory windows and invalidation.
+//! Memory windows: keys that requests open.
 
 use super::{
     Case, Outcome, Stop,
@@ -7,9 +7,8 @@ use super::{
 };
 use alloc::{vec, vec::Vec};
 use bareverbs::{
-    Access, Argument, Bind, Completion, CompletionQueue, Destroy, Device, Error, MemoryRegion, MemoryWindow, Notify,
-    Object, PostError, QpAttr, QpCap, QpState, QpType, QueuePair, Rkey, SendFlags, SendOp, SendWr, WcOpcode, WcStatus,
-    WindowKind,
+    Access, Argument, Bind, Completion, Destroy, Device, Error, MemoryRegion, MemoryWindow, Object, PostError, QpAttr,
+    QpCap, QpState, QpType, QueuePair, Rkey, SendFlags, SendOp, SendWr, WcOpcode, WcStatus, WindowKind,
 };
 
 pub(super) fn cases<D: Device>() -> Vec<Case<D>> {
@@ -82,36 +81,6 @@ pub(super) fn cases<D: Device>() -> Vec<Case<D>> {
             "binds take places as the queue has them, signaled or not, and leave none behind",
             full_queue,
         ),
-        may(
-            "local_invalidate_closes_a_window",
-            "ibv_post_send",
-            "after it the key is worthless, and the window can be bound anew",
-            local_invalidate,
-        ),
-        may(
-            "local_invalidate_of_what_is_no_one_s",
-            "IBA 10.6.5",
-            "a region that was registered cannot be invalidated, nor a window by a QP that did not bind it",
-            local_invalidate_wrong,
-        ),
-        may(
-            "send_with_invalidate_closes_a_window",
-            "ibv_post_send; ibv_poll_cq",
-            "the receive tells the key, which is worthless from then on; the window can be bound anew",
-            remote_invalidate,
-        ),
-        may(
-            "send_with_invalidate_notifies",
-            "ibv_req_notify_cq; ibv_post_send",
-            "its receive gives the event like any other, and as a solicited one if the sender asks",
-            remote_invalidate_notifies,
-        ),
-        may(
-            "send_with_invalidate_of_what_is_no_one_s",
-            "IBA 9.4.1.1.1",
-            "a peer can invalidate neither a region nor a window of type 1",
-            remote_invalidate_wrong,
-        ),
     ]
 }
 
@@ -124,12 +93,12 @@ pub(super) fn world<D: Device>(lab: &mut Lab<D>) -> Outcome<([End<D>; 2], Mr<D>)
     Ok((lab.pair(&Setup::of(QpType::Rc).depth(32))?, mr))
 }
 
-fn window<D: Device>(lab: &Lab<D>, kind: WindowKind) -> Outcome<D::Window> {
+pub(super) fn window<D: Device>(lab: &Lab<D>, kind: WindowKind) -> Outcome<D::Window> {
     Ok(lab.devices[1].alloc_window(&lab.pds[1], kind)?)
 }
 
 /// Binds, and polls the completion.
-fn bind<D: Device>(lab: &Lab<D>, end: &mut End<D>, window: &mut D::Window, bind: &Bind) -> Outcome<Rkey> {
+pub(super) fn bind<D: Device>(lab: &Lab<D>, end: &mut End<D>, window: &mut D::Window, bind: &Bind) -> Outcome<Rkey> {
     let rkey = end.qp.push_bind(window, bind, 90, SIGNALED)?;
     end.qp.ring_send();
     let done = lab.one(&mut end.send_cq)?;
@@ -139,7 +108,7 @@ fn bind<D: Device>(lab: &Lab<D>, end: &mut End<D>, window: &mut D::Window, bind:
 }
 
 /// The status of a signaled request of some bytes.
-fn status<D: Device>(lab: &Lab<D>, end: &mut End<D>, op: SendOp, len: usize) -> Outcome<WcStatus> {
+pub(super) fn status<D: Device>(lab: &Lab<D>, end: &mut End<D>, op: SendOp, len: usize) -> Outcome<WcStatus> {
     end.signaled(91, op, 0..len)?;
     Ok(lab.one(&mut end.send_cq)?.status)
 }
@@ -171,6 +140,15 @@ pub(super) fn again<D: Device>(lab: &Lab<D>, ends: &mut [End<D>; 2]) -> Outcome 
 pub(super) fn success<D: Device>(lab: &Lab<D>, end: &mut End<D>, op: SendOp, len: usize, what: &str) -> Outcome {
     ensure_eq!(status(lab, end, op, len)?, WcStatus::Success, "{what}");
     Ok(())
+}
+
+/// Invalidates a key locally.
+pub(super) fn local<D: Device>(lab: &Lab<D>, end: &mut End<D>, rkey: Rkey) -> Outcome<Completion> {
+    end.qp.post_send([SendWr::new(SendOp::LocalInvalidate(rkey), &[]).wr_id(92).signaled()])?;
+    let done = lab.one(&mut end.send_cq)?;
+    ensure_eq!((done.wr_id, done.status), (92, WcStatus::Success), "an invalidation");
+    ensure_eq!(done.opcode, WcOpcode::LocalInvalidate, "the opcode");
+    Ok(done)
 }
 
 fn opens<D: Device>(lab: &mut Lab<D>) -> Outcome {
@@ -520,112 +498,4 @@ fn full_queue<D: Device>(lab: &mut Lab<D>) -> Outcome {
         }
     }
     Ok(())
-}
-
-/// Invalidates a key locally.
-pub(super) fn local<D: Device>(lab: &Lab<D>, end: &mut End<D>, rkey: Rkey) -> Outcome<Completion> {
-    end.qp.post_send([SendWr::new(SendOp::LocalInvalidate(rkey), &[]).wr_id(92).signaled()])?;
-    let done = lab.one(&mut end.send_cq)?;
-    ensure_eq!((done.wr_id, done.status), (92, WcStatus::Success), "an invalidation");
-    ensure_eq!(done.opcode, WcOpcode::LocalInvalidate, "the opcode");
-    Ok(done)
-}
-
-fn local_invalidate<D: Device>(lab: &mut Lab<D>) -> Outcome {
-    let (mut ends, mr) = world(lab)?;
-    let mut window = window(lab, WindowKind::TwoB)?;
-    for n in 0..3 {
-        window.set_variant(n)?;
-        let rkey = bind(lab, &mut ends[1], &mut window, &mr.bind(0..64, WRITE)?)?;
-        success(lab, &mut ends[0], write(mr.iova(), rkey), 8, "while it is bound")?;
-        local(lab, &mut ends[1], rkey)?;
-        refused(lab, &mut ends, write(mr.iova(), rkey), "afterwards")?;
-    }
-    // The lazy view tells the opcode too.
-    let rkey = bind(lab, &mut ends[1], &mut window, &mr.bind(0..64, WRITE)?)?;
-    ends[1].qp.post_send([SendWr::new(SendOp::LocalInvalidate(rkey), &[]).wr_id(8).signaled()])?;
-    let seen = lab.wait("a view's completion", || {
-        use bareverbs::{CompletionQueue, CompletionView};
-        let mut view = ends[1].send_cq.view();
-        Ok(match view.advance()? {
-            true => Some((view.wr_id(), view.opcode(), view.status(), view.completion())),
-            false => None,
-        })
-    })?;
-    ensure_eq!((seen.0, seen.1, seen.2), (8, WcOpcode::LocalInvalidate, WcStatus::Success), "what the view shows");
-    ensure_eq!((seen.3.wr_id, seen.3.opcode, seen.3.status), (seen.0, seen.1, seen.2), "its completion");
-    Ok(())
-}
-
-fn local_invalidate_wrong<D: Device>(lab: &mut Lab<D>) -> Outcome {
-    let (mut ends, mr) = world(lab)?;
-    let mut others = lab.pair(&Setup { memory: 4096, ..Setup::of(QpType::Rc) })?;
-    let mut window = window(lab, WindowKind::TwoB)?;
-    let rkey = bind(lab, &mut ends[1], &mut window, &mr.bind(0..64, WRITE)?)?;
-    for key in [ends[1].mr.rkey(), rkey] {
-        others[1].qp.post_send([SendWr::new(SendOp::LocalInvalidate(key), &[]).wr_id(6)])?;
-        let done = lab.one(&mut others[1].send_cq)?;
-        ensure_eq!((done.wr_id, done.status), (6, WcStatus::MemoryWindowBind), "key {key}");
-        again(lab, &mut others)?;
-    }
-    success(lab, &mut ends[0], write(mr.iova(), rkey), 8, "the window")?;
-    let op = ends[1].write_here(0);
-    success(lab, &mut ends[0], op, 8, "the region")
-}
-
-fn remote_invalidate<D: Device>(lab: &mut Lab<D>) -> Outcome {
-    let (mut ends, mr) = world(lab)?;
-    let mut window = window(lab, WindowKind::TwoB)?;
-    for (n, len) in [(1, 0), (2, 16), (3, 3000)] {
-        window.set_variant(n)?;
-        let rkey = bind(lab, &mut ends[1], &mut window, &mr.bind(0..64, WRITE)?)?;
-        success(lab, &mut ends[0], write(mr.iova(), rkey), 8, "while it is bound")?;
-        ends[1].recv(n.into(), 0..4096)?;
-        success(lab, &mut ends[0], SendOp::SendInvalidate(rkey), len, "the send")?;
-        let got = lab.one(&mut ends[1].recv_cq)?;
-        ensure_eq!((got.wr_id, got.status, got.opcode), (n.into(), WcStatus::Success, WcOpcode::Recv), "the receive");
-        ensure_eq!((got.invalidated(), got.immediate(), got.byte_len), (Some(rkey), None, len as u32), "what it tells");
-        refused(lab, &mut ends, write(mr.iova(), rkey), "afterwards")?;
-    }
-    Ok(())
-}
-
-fn remote_invalidate_notifies<D: Device>(lab: &mut Lab<D>) -> Outcome {
-    let (mut ends, mr) = world(lab)?;
-    let mut window = window(lab, WindowKind::TwoB)?;
-    let (any, bit) = (Notify::Any, SendFlags::SOLICITED);
-    for (n, which, flags, told) in [
-        (1, Notify::Solicited, SendFlags::empty(), false),
-        (2, Notify::Solicited, bit, true),
-        (3, any, SendFlags::empty(), true),
-    ] {
-        window.set_variant(n)?;
-        let rkey = bind(lab, &mut ends[1], &mut window, &mr.bind(0..64, WRITE)?)?;
-        ends[1].recv_cq.request_notify(which)?;
-        ends[1].recv(n.into(), 0..64)?;
-        ends[0].send(9, SendOp::SendInvalidate(rkey), 0..8, SendFlags::SIGNALED | flags)?;
-        ensure_eq!(lab.one(&mut ends[1].recv_cq)?.invalidated(), Some(rkey), "what it tells");
-        lab.one(&mut ends[0].send_cq)?;
-        if told {
-            lab.cq_event(1, &ends[1].recv_cq)?;
-        }
-        lab.no_event(1)?;
-    }
-    Ok(())
-}
-
-fn remote_invalidate_wrong<D: Device>(lab: &mut Lab<D>) -> Outcome {
-    let (mut ends, mr) = world(lab)?;
-    let mut window = window(lab, WindowKind::One)?;
-    let rkey = bind(lab, &mut ends[1], &mut window, &mr.bind(0..64, WRITE)?)?;
-    for key in [mr.rkey(), rkey, Rkey(rkey.0 ^ 0xff)] {
-        ends[1].recv(1, 0..64)?;
-        let status = status(lab, &mut ends[0], SendOp::SendInvalidate(key), 8)?;
-        // The IBA lets a responder say either.
-        let named =
-            matches!(status, WcStatus::RemoteAccess | WcStatus::RemoteOperation | WcStatus::RemoteInvalidRequest);
-        ensure!(named, "key {key}: {status:?}");
-        again(lab, &mut ends)?;
-    }
-    success(lab, &mut ends[0], write(mr.iova(), rkey), 8, "the window")
 }
