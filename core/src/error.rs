@@ -11,7 +11,7 @@ pub enum Error {
     OutOfRange {
         /// Which argument.
         what: Argument,
-        /// What was asked for.
+        /// What was asked for; 0 where at least 1 is needed.
         wanted: u64,
         /// The largest value allowed.
         max: u64,
@@ -269,6 +269,7 @@ impl From<PlatformError> for Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
+            Self::OutOfRange { what, wanted: 0, max } => write!(f, "{what:?}: 0 asked for, 1 to {max} can be had"),
             Self::OutOfRange { what, wanted, max } => write!(f, "{what:?}: {wanted} asked for, {max} is the most"),
             Self::NoSuchPort(PortNum(n)) => write!(f, "the device has no port {n}"),
             Self::NoSuchIndex { table, index } => write!(f, "the {table:?} table has no entry {index}"),
@@ -487,3 +488,16 @@ impl fmt::Display for PollError {
 }
 
 impl core::error::Error for PollError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::string::ToString;
+
+    #[test]
+    fn what_is_out_of_range_is_told_from_the_side_where_it_is() {
+        let error = |wanted| Error::OutOfRange { what: Argument::CqEntries, wanted, max: 100 }.to_string();
+        assert_eq!(error(101), "CqEntries: 101 asked for, 100 is the most");
+        assert_eq!(error(0), "CqEntries: 0 asked for, 1 to 100 can be had");
+    }
+}

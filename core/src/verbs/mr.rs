@@ -139,8 +139,10 @@ pub trait MemoryRegion<M: Memory>: Sized {
 /// For drivers: the length of a range that must lie inside `len` bytes and below 2^31.
 pub fn check_range(range: &Range<usize>, len: usize) -> Result<u32, Error> {
     use crate::Argument::{RegionLength, RegionOffset};
-    if range.end > len || range.start > range.end {
-        return Err(Error::OutOfRange { what: RegionOffset, wanted: range.end as u64, max: len as u64 });
+    for (wanted, max) in [(range.end, len), (range.start, range.end)] {
+        if wanted > max {
+            return Err(Error::OutOfRange { what: RegionOffset, wanted: wanted as u64, max: max as u64 });
+        }
     }
     let length = range.end - range.start;
     if length > 1 << 31 {
