@@ -222,3 +222,35 @@ fn a_device_that_refuses_a_command() {
         all.end();
     }
 }
+
+/// A QP leaves once, with one command, and one that was destroyed has nothing to leave when its handle goes.
+#[test]
+fn a_qp_leaves_once() {
+    let (mut all, receiver, cqs) = Leaving::new([15, 0]);
+    all.begin();
+    let before = all.pair.b.device.commands();
+    leave(receiver, How::Destroy).expect("there is room");
+    // QP_2ERR and DESTROY_QP.
+    assert_eq!(all.pair.b.device.commands() - before, 2);
+    assert_eq!(all.fill(), 1, "receives that came back");
+    drop(cqs);
+    all.end();
+}
+
+/// A device that has failed flushes nothing, so that nothing needs room for it.
+#[test]
+fn a_device_that_failed_needs_no_room() {
+    let (mut all, receiver, [cq, _]) = Leaving::new([3, 0]);
+    let other = all.others(cq.as_ref().unwrap(), 4);
+    all.begin();
+    let now = all.pair.b.device.now();
+    all.pair.b.model.with(|hca| hca.faults.health = Some((now, 1)));
+    wait(&all.pair.b.device, "the device's end", || {
+        matches!(all.pair.b.device.service(), Ok(Some(Event::DeviceFatal(_)))).then_some(())
+    });
+    receiver.destroy().expect("nothing is asked of the device");
+    drop((other, cq));
+    let Leaving { pair, srq, source, buffer, peer, peer_cq } = all;
+    drop((srq, source, buffer, peer, peer_cq));
+    drop(pair);
+}

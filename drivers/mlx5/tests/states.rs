@@ -81,6 +81,29 @@ fn a_failed_send_of_before_sqe_to_rts_tells_no_state() {
     pair.close();
 }
 
+/// A change of attributes in RTS is no return from SQE: what was posted before it and fails after it counts.
+#[test]
+fn a_send_of_before_rts_to_rts_that_fails_is_news() {
+    let pair = Pair::new(Link::InfiniBand, SEED);
+    let (mut cq, peer_cq) = (pair.a.cq(31), pair.b.cq(31));
+    let source = pair.a.mr(1 << 22);
+    let (long, bad) = ([source.sge(0..1 << 22).unwrap()], [bad_element(&pair.a, 8)]);
+    let target = pair.b.mr(1 << 22);
+    let write = SendOp::Write { addr: target.iova(), rkey: target.rkey() };
+    let mut qp = pair.a.qp(QpType::Uc, &cq, &cq, None, CAP);
+    let mut peer = pair.b.qp(QpType::Uc, &peer_cq, &peer_cq, None, CAP);
+    to_rts(&mut qp, pair.b.address(), peer.qpn());
+    to_rts(&mut peer, pair.a.address(), qp.qpn());
+    qp.post_send([SendWr::new(write, &long).signaled(), SendWr::new(write, &bad).signaled()]).unwrap();
+    qp.modify(&QpAttr::to(QpState::Rts).access(Access::empty())).unwrap();
+    assert_eq!(states(&mut qp), [QpState::Rts; 2], "the long write is under way");
+    assert_eq!(poll(&pair.a.device, &mut cq, 2)[1].status, WcStatus::LocalProtection);
+    assert_eq!(qp.state(), QpState::Sqe);
+    assert_eq!(qp.query().unwrap().state, QpState::Sqe);
+    drop((qp, peer, cq, peer_cq, source, target));
+    pair.close();
+}
+
 /// The device fails a QP after it has changed it, and before the answer is there.
 #[test]
 fn a_qp_that_fails_while_a_command_waits_has_failed() {
