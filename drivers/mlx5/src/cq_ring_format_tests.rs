@@ -102,6 +102,45 @@ fn every_opcode_in_every_format() {
     assert!(refused > 6 * 15 * 3 * 2 * 3, "{refused}");
 }
 
+/// What a view tells of an entry is what a poll makes of it, field by field, on any lap; among them requests that changed a
+/// memory key, or failed to.
+#[test]
+fn a_view_tells_what_a_poll_tells() {
+    let umr = 0x25;
+    let mut told = 0;
+    for kind in [QpType::Rc, QpType::Uc, QpType::Ud, QpType::RawPacket] {
+        for (opcode, send_opcode, lap) in (0..16)
+            .flat_map(|opcode| [0x0a, 0x10, umr].into_iter().flat_map(move |op| [0, 1].map(|lap| (opcode, op, lap))))
+        {
+            let mut rig = || {
+                let mut rig = Rig::new(kind, false, 3, 6, true);
+                rig.send.push_noted(1, 1, 1, WcOpcode::BindWindow as u32);
+                rig.send.publish(&rig.target.send);
+                // One lap of receives before it.
+                rig.post_recvs(0..8 * lap);
+                for _ in 0..8 * lap {
+                    rig.write(Cqe::new(0x2, 0).dword(56, QPN));
+                    rig.poll(1).unwrap();
+                }
+                rig.post_recvs([2]);
+                let is_send = matches!(opcode, 0x0 | 0xd);
+                let mut cqe = Cqe::new(opcode, 0).dword(56, if is_send { send_opcode << 24 | QPN } else { QPN });
+                // All but the user index.
+                (16..32).chain(36..56).for_each(|n| cqe.0[n] = 0x5a ^ n as u8);
+                // Layer 3 and 4 found right, in an IPv4 packet; an access error of the peer.
+                rig.write(cqe.byte(28, 0x06).byte(29, 0x08).byte(55, 0x13));
+                rig
+            };
+            let (mut polled, mut viewed) = (rig(), rig());
+            let shown = viewed.ring.advance(&HOST);
+            told += usize::from(matches!(shown, Ok(Some(_))));
+            let shown = shown.map(|shown| shown.iter().map(Shown::completion).collect::<Vec<_>>());
+            assert_eq!(shown, polled.poll(1), "{kind:?}, opcode {opcode:#x}, send opcode {send_opcode:#x}, lap {lap}");
+        }
+    }
+    assert!(told > 60, "{told}");
+}
+
 #[test]
 fn an_entry_of_another_format_gives_no_slot_back_when_it_is_swept() {
     for (format, free) in [(0, 7), (1, 6), (2, 6), (3, 6)] {

@@ -528,6 +528,14 @@ fn the_room_that_is_there_without_a_qp() {
     assert_eq!(rig.ring.room_without(&HOST, 0, &rig.target), (6, 0));
 }
 
+/// One more than was asked for.
+#[test]
+fn all_entries_of_a_full_ring_are_unpolled() {
+    let mut rig = Rig::rc();
+    (0..8).for_each(|n| rig.write(Cqe::new(0x0, n).sent(0x0a)));
+    assert_eq!((rig.ring.fit(7), rig.ring.fit(8)), (Err(Error::BelowUnpolled { unpolled: 8 }), Ok(())));
+}
+
 #[test]
 fn case_04_unpolled_entries_move_to_the_new_ring() {
     let mut rig = Rig::rc();

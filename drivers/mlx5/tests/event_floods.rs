@@ -102,3 +102,43 @@ fn take(cq: &mut Cq5, way: Way) -> usize {
     assert!(n > 0, "{way:?}: an empty poll");
     n
 }
+
+/// Datagrams take the long way each: they count one by one, and do not serve the device each.
+#[test]
+fn polls_of_datagrams_serve_the_device_now_and_then() {
+    println!("seed {SEED:#x}");
+    const BATCH: usize = 64;
+    let pair = Pair::new(Link::InfiniBand, SEED);
+    let (mut ca, mut cb) = (pair.a.cq(8191), pair.b.cq(127));
+    let cap = QpCap { max_send_wr: BATCH as u32, max_recv_wr: BATCH as u32, ..CAP };
+    let mut receiver = pair.a.qp(QpType::Ud, &ca, &ca, None, cap);
+    let mut sender = pair.b.qp(QpType::Ud, &cb, &cb, None, cap);
+    to_rts(&mut receiver, pair.b.address(), sender.qpn());
+    to_rts(&mut sender, pair.a.address(), receiver.qpn());
+    let ah = pair.b.device.address_handle(&pair.a.address()).unwrap();
+    let to = UdDestination { ah, qpn: receiver.qpn(), qkey: Qkey(0x1111) };
+    let place = pair.a.mr(64);
+    let sges = [place.sge(0..64).unwrap()];
+    let idle = pair.a.qp(QpType::Rc, &ca, &ca, None, CAP);
+    while pair.a.device.service().unwrap().is_some() {}
+    pair.a.model.raise(Raised::QpFatal(idle.qpn().get()));
+    settle(&pair.a.device);
+    let mut taken = 0;
+    while idle.state() != QpState::Err {
+        assert!(taken <= 2 * 8192, "{taken} completions, and nobody has looked");
+        receiver.post_recv([RecvWr::new(1, &sges); BATCH]).unwrap();
+        let mut wr = SendWr::new(SendOp::Send, &[]).signaled();
+        wr.to = Some(Destination::Ud(&to));
+        sender.post_send([wr; BATCH]).unwrap();
+        poll(&pair.b.device, &mut cb, BATCH);
+        settle(&pair.b.device);
+        let mut left = BATCH;
+        while left > 0 {
+            left -= take(&mut ca, if taken % (2 * BATCH) == 0 { Way::One } else { Way::Some });
+        }
+        taken += BATCH;
+    }
+    assert!(taken > 1024, "after {taken} already");
+    drop((idle, receiver, sender, place, ca, cb));
+    pair.close();
+}
