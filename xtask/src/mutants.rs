@@ -110,6 +110,10 @@ const FILES: &[(&str, &[&Tests])] = &[
     ("drivers/mlx5/src/qp_post.rs", &[&SUITE, &DRIVER, &ORDERS]),
     ("drivers/mlx5/src/qp_shape.rs", &[&SIZES, &SUITE, &DRIVER, &ORDERS]),
     ("drivers/mlx5/src/cq_view.rs", &[&SUITE, &DRIVER, &ORDERS]),
+    ("drivers/mlx5/src/cqe.rs", &[&ENTRIES, &SUITE, &DRIVER, &ORDERS]),
+    ("drivers/mlx5/src/target.rs", &[&SUITE, &DRIVER, &ORDERS]),
+    ("drivers/mlx5/src/sq.rs", &[&SUITE, &DRIVER, &ORDERS]),
+    ("drivers/mlx5/src/rq.rs", &[&SUITE, &DRIVER, &ORDERS]),
 ];
 
 /// Mutants that no test notices: a line each, `file: what is changed`, below the reason, which begins with `#`.
