@@ -58,6 +58,8 @@ fn command(from: QpState, to: QpState) -> Result<Opcode, Error> {
         (Rtr, Rts) => Opcode::RTR2RTS_QP,
         (Rts, Rts) => Opcode::RTS2RTS_QP,
         (Sqe, Rts) => Opcode::SQERR2RTS_QP,
+        // The driver takes no QP to SQD, but a device may.
+        (Sqd, Rts) => Opcode::SQD_RTS_QP,
         (_, Sqd) => return Result::Err(Error::Unsupported("draining the send queue by modify")),
         _ => return Result::Err(Error::Unsupported("this transition")),
     })
