@@ -57,7 +57,8 @@ pub trait CompletionQueue: Handle {
     fn resize(&mut self, entries: u32) -> Result<(), Error>;
 
     /// Arms it once: the next completion is told by the CQ's channel or, without one, as [`Event::Completion`] by the
-    /// service call (ibv_req_notify_cq). Whether completions that lie there unpolled count is up to the device.
+    /// service call (ibv_req_notify_cq). Whether completions that lie there unpolled count is up to the device. A request
+    /// for any completion holds until its event has come, whatever is asked for meanwhile (IBA 11.4.2.2).
     ///
     /// [`Event::Completion`]: crate::Event::Completion
     fn request_notify(&mut self, which: Notify) -> Result<(), Error>;

@@ -36,6 +36,8 @@ struct CqMemory {
     record: Buffer,
     /// Completion events that came, as far as they were told.
     events: u32,
+    /// Since the last of them somebody asked for any completion.
+    any: bool,
 }
 
 /// A completion queue, held by its handle and by the QPs that complete to it.
@@ -146,7 +148,7 @@ impl CqMemory {
     fn new<H: PciFunction, P: Policy>(hca: &Hca<H, P>, log: u32, log_stride: u32) -> Result<Self, Error> {
         let ring = Buffer::new(hca, 1 << (log + log_stride))?;
         match Buffer::new(hca, RECORD_LEN) {
-            Ok(record) => Ok(Self { ring, record, events: 0 }),
+            Ok(record) => Ok(Self { ring, record, events: 0, any: false }),
             Err(e) => {
                 ring.free(hca, &Ok(()));
                 Err(e)
@@ -352,17 +354,21 @@ impl<H: PciFunction, P: Policy> CqObject<H, P> {
     /// Asks for an event. PRM: "CQ DoorBell Register".
     fn arm(&self, which: Notify) -> Result<(), Error> {
         self.check_alive()?;
-        let events = self.memory.with(|memory| {
-            let Some(memory) = memory else { return 0 };
+        let (events, any) = self.memory.with(|memory| {
+            let Some(memory) = memory else { return (0, true) };
             if self.watch.flags() & Watch::CQ_EVENT != 0 {
                 self.watch.clear(Watch::CQ_EVENT);
                 memory.events = memory.events.wrapping_add(1);
+                memory.any = false;
             }
-            memory.events
+            // The device would take the newest request alone; but one for any completion holds until its event has come
+            // (IBA 11.4.2.2, C11-31 and C11-32).
+            memory.any |= which == Notify::Any;
+            (memory.events, memory.any)
         });
         let mut doorbell = [0; 8];
         cq_doorbell::CMD_SN.set(&mut doorbell, events & cq_doorbell::CMD_SN.max());
-        cq_doorbell::CMD.set(&mut doorbell, (which == Notify::Solicited).into());
+        cq_doorbell::CMD.set(&mut doorbell, (!any).into());
         cq_doorbell::CQN.set(&mut doorbell, self.cqn());
         let hal = &self.hca().hal;
         self.ring.with(|ring| {

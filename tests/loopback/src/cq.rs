@@ -225,7 +225,10 @@ impl CompletionQueue for Cq {
         if self.0.error.get() {
             return Err(Error::CqError);
         }
-        self.0.armed.set(Some(which));
+        // A request for any completion holds until its event has come.
+        if self.0.armed.get() != Some(Notify::Any) {
+            self.0.armed.set(Some(which));
+        }
         Ok(())
     }
 
