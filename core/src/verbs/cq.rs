@@ -104,7 +104,7 @@ pub trait CompletionView {
     /// The vendor's syndrome of a failed request.
     fn vendor_err(&self) -> u32;
 
-    /// The device's raw time stamp, 0 where it has none.
+    /// The device's raw time stamp, 0 where it has none, as a failed request may.
     fn timestamp(&self) -> u64;
 
     /// All of it.

@@ -78,7 +78,8 @@ impl<H: PciFunction, P: Policy> CompletionView for CqView<'_, H, P> {
 
     #[inline]
     fn timestamp(&self) -> u64 {
-        self.shown.map_or(0, |shown| shown.entry.timestamp())
+        // The entry of a failed request has its syndrome there.
+        self.shown.filter(|shown| !shown.entry.is_error()).map_or(0, |shown| shown.entry.timestamp())
     }
 
     #[inline]
