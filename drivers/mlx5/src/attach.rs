@@ -83,7 +83,7 @@ impl<H: PciFunction, P: Policy> QpObject<H, P> {
         // SAFETY: the QP's one handle is borrowed exclusively (`attach_multicast` and `attach_flow` of the trait).
         let list = unsafe { self.attachments.get() };
         if list.iter().any(|at| *at == to) {
-            return Ok(());
+            return hca.check_alive();
         }
         list.push(&hca.hal, to).map_err(|(_, e)| e)?;
         let result = match to {

@@ -39,6 +39,7 @@ handle!(Channel);
 
 impl<H: PciFunction, P: Policy> Channel<H, P> {
     pub(crate) fn new(device: &Mlx5<H, P>) -> Result<Self, Error> {
+        device.hca().check_alive()?;
         Counted::new(ChannelObject { completions: Row::default(), device: device.clone() }).map(Self)
     }
 }

@@ -264,6 +264,12 @@ impl<H: PciFunction, P: Policy> Hca<H, P> {
     pub(crate) fn fatal(&self) -> Option<Error> {
         self.control.with(|control| control.fatal())
     }
+
+    /// The same as an error, for verbs that send no command which would meet it.
+    #[inline(never)]
+    pub(crate) fn check_alive(&self) -> Result<(), Error> {
+        self.fatal().map_or(Ok(()), Err)
+    }
 }
 
 impl<H: PciFunction, P: Policy> Resident for Hca<H, P> {

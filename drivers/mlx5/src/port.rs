@@ -275,7 +275,7 @@ pub(crate) fn query_pkey<H: PciFunction, P: Policy>(hca: &Hca<H, P>, port: PortN
         return Err(Error::NoSuchIndex { table: Argument::Pkey, index: index.into() });
     }
     if hca.caps.link == LinkLayer::Ethernet {
-        return Ok(Pkey::DEFAULT);
+        return hca.check_alive().map(|()| Pkey::DEFAULT);
     }
     let mut input = [0; query_hca_vport_pkey::IN_LEN];
     query_hca_vport_pkey::PORT_NUM.set(&mut input, vport_port(&hca.caps, port));

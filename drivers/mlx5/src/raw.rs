@@ -164,9 +164,11 @@ impl<H: PciFunction, P: Policy> QpObject<H, P> {
         self.buffer.pages_at(at, len)
     }
 
-    /// Refuses a QP of which a part is gone and another would not go: it only can be destroyed.
+    /// Refuses a QP of which a part is gone and another would not go: it only can be destroyed. So can one of a device that
+    /// has failed.
     #[inline(never)]
     pub(crate) fn check_whole(&self) -> Result<(), Error> {
+        self.device.hca().check_alive()?;
         let first = if self.shape.recv.is_some() { &self.raw.tir } else { &self.raw.sq };
         match first.load(Ordering::Relaxed) {
             NO_QPN => Err(Error::Unsupported("a QP that is half destroyed")),

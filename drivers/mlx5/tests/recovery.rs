@@ -265,3 +265,42 @@ fn where_it_does_not_come_back_it_can_be_tried_again() {
     drop(device);
     assert_nothing_kept(&function);
 }
+
+/// What sends no command says so as well: steps of a raw packet QP that are none to the device, what a QP is attached to
+/// already, a channel, the P_Key of an Ethernet port. Leaving succeeds, for the device has nothing any more.
+#[test]
+fn case_56_verbs_without_a_command_name_the_end() {
+    let pair = Pair::new(Link::Roce, SEED);
+    let cq = pair.a.cq(15);
+    let mut raws = [QpState::Reset, QpState::Init, QpState::Rtr, QpState::Rts].map(|state| {
+        let cap = QpCap { max_recv_wr: if state == QpState::Reset { 0 } else { CAP.max_recv_wr }, ..CAP };
+        let mut raw = pair.a.qp(QpType::RawPacket, &cq, &cq, None, cap);
+        let steps = [QpAttr::to(QpState::Init).port(PORT), QpAttr::to(QpState::Rtr), QpAttr::to(QpState::Rts)];
+        steps[..state as usize].iter().for_each(|attr| raw.modify(attr).unwrap());
+        raw
+    });
+    let mut ud = pair.a.qp(QpType::Ud, &cq, &cq, None, CAP);
+    let (flow, group) = (FlowSpec::to(Mac([0xff; 6])), Gid([0xff; 16]));
+    raws[1].attach_flow(&flow).unwrap();
+    ud.attach_multicast(group, Lid(0)).unwrap();
+    let error = fail(&pair.a, End::Syndrome(1));
+    let commands = pair.a.device.commands();
+    for raw in &mut raws {
+        let state = raw.state();
+        let init = QpAttr::to(QpState::Init).port(PORT);
+        let next = match state {
+            QpState::Reset => &[init][..],
+            QpState::Init => &[init, QpAttr::to(QpState::Rtr)],
+            _ => &[QpAttr::to(QpState::Rts)],
+        };
+        for attr in next.iter().chain(&[QpAttr::to(QpState::Err), QpAttr::to(QpState::Reset)]) {
+            assert_eq!(raw.modify(attr), Err(error), "{state} to {}", attr.state);
+        }
+        assert_eq!((raw.query().map(|_| ()), raw.state()), (Err(error), state));
+    }
+    assert_eq!((raws[1].attach_flow(&flow), ud.attach_multicast(group, Lid(0))), (Err(error), Err(error)));
+    assert_eq!(pair.a.device.create_comp_channel().map(|_| ()), Err(error));
+    assert_eq!(pair.a.device.query_pkey(PORT, 0), Err(error));
+    assert_eq!((raws[1].detach_flow(&flow), ud.detach_multicast(group, Lid(0))), (Ok(()), Ok(())));
+    assert_eq!(pair.a.device.commands(), commands, "no command went out");
+}
