@@ -68,6 +68,8 @@ pub(crate) struct Control {
     pub(crate) windows_made: u32,
     pub(crate) cqs: u32,
     pub(crate) srqs: u32,
+    /// XRC SRQs that ever were, modulo 2^32.
+    pub(crate) xrc_srqs_made: u32,
     pub(crate) qps: u32,
     /// The variant byte of the next memory key: a key that is used again differs from the one before.
     pub(crate) variant: u8,
@@ -113,6 +115,7 @@ impl Control {
             windows: None,
             cqs: 0,
             srqs: 0,
+            xrc_srqs_made: 0,
             qps: 0,
             variant: 0,
         }

@@ -276,9 +276,16 @@ impl<H: PciFunction, P: Policy> SrqObject<H, P> {
         // QPs stand at the lower numbers, as far as they find room there.
         let (target, cqs) = (xrc.target.target(), [NO_CQN, xrc.cq.cqn()]);
         // SAFETY: `drop` does as it must.
-        let user = hca.control.with(|_| unsafe { hca.users.insert(limits.qps, limits.users(), target, cqs) });
+        let user = hca.control.with(|control| unsafe {
+            // A target may be in the middle of a message to an SRQ that is gone, and the device still complete it.
+            control.xrc_srqs_made = control.xrc_srqs_made.wrapping_add(1);
+            let place = hca.users.insert(limits.qps, limits.users(), target, cqs);
+            place.map(|place| hca.users.told_apart(place, control.xrc_srqs_made))
+        });
         let user = user.ok_or(NO_NUMBER)?;
         xrc.user_index.store(user, Ordering::Relaxed);
+        // SAFETY: the target lives until the object goes.
+        unsafe { target.as_ref() }.set_user_index(user);
         self.watch.set_cqs([Some(xrc.cq.cqn()), None]);
         let mut input = [0; create_xrc_srq::IN_LEN];
         xrc_srqc::LOG_XRC_SRQ_SIZE.at(SRQC).set(&mut input, shape.log_slots);

@@ -45,6 +45,8 @@ pub(crate) struct Target {
     pub(crate) reliable: bool,
     /// It is an XRC SRQ's: completions name it beside whatever QP received.
     pub(crate) shared: bool,
+    /// The whole user index of an XRC SRQ, all that tells its completions from those of one before at the same place.
+    user_index: AtomicU32,
     /// Slots of the SRQ that it receives from; `None` with a receive queue of its own.
     pub(crate) srq: Option<NonNull<SrqSlots>>,
     /// Outstanding sends.
@@ -70,6 +72,7 @@ impl Target {
             reliable: !matches!(kind, QpType::Uc | QpType::Ud | QpType::RawPacket),
             datagram: kind == QpType::Ud,
             shared: false,
+            user_index: AtomicU32::new(u32::MAX),
             frames: kind == QpType::RawPacket,
             srq,
             send,
@@ -82,10 +85,18 @@ impl Target {
         (self.receives, self.shared, self.srq) = (Receives::Odd, true, Some(slots));
     }
 
+    /// Sets the user index of an XRC SRQ.
+    pub(crate) fn set_user_index(&self, user_index: u32) {
+        self.user_index.store(user_index, Ordering::Relaxed);
+    }
+
     /// Whether an entry that has its user index is its own: the QPN says so, but for receives of raw packet QPs, where a
-    /// flow tag or the number of the receive queue stands in its place.
+    /// flow tag or the number of the receive queue stands in its place, and for those of an XRC SRQ, which any QP may bring.
     pub(crate) fn is_of(&self, entry: Entry) -> bool {
-        self.shared || self.qpn() == entry.qpn() || self.frames && entry.is_receive() && self.qpn() != NO_QPN
+        if self.shared {
+            return self.user_index.load(Ordering::Relaxed) == entry.user_index();
+        }
+        self.qpn() == entry.qpn() || self.frames && entry.is_receive() && self.qpn() != NO_QPN
     }
 
     /// The QP's number; [`NO_QPN`] if it has none.

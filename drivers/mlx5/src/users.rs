@@ -188,6 +188,11 @@ impl Users {
         Some(number)
     }
 
+    /// A number that leads to the same place, told from the others that do by a count in the bits which nobody looks up.
+    pub(crate) fn told_apart(&self, number: u32, count: u32) -> u32 {
+        number | count << self.mask.count_ones() & 0xff_ffff
+    }
+
     /// Whoever takes the lock of a CQ from now on does not follow the number any more.
     pub(crate) fn hide(&self, number: u32) {
         self.place(number).cqs.iter().for_each(|cq| cq.store(NO_CQN, Ordering::Relaxed));

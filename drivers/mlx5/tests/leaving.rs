@@ -254,3 +254,67 @@ fn a_device_that_failed_needs_no_room() {
     drop((srq, source, buffer, peer, peer_cq));
     drop(pair);
 }
+
+/// From RESET to RTS with what a type of XRC QP takes.
+fn xrc_to_rts(qp: &mut Qp5, av: AhAttr, dest: Qpn) {
+    qp.modify(&init_attr(QpType::Rc)).unwrap();
+    for (from, mut attr) in [(QpState::Init, rtr_attr(QpType::Rc, av, dest)), (QpState::Rtr, rts_attr(QpType::Rc))] {
+        let here = |t: &&qp::Transition| (t.from, t.to) == (from, attr.state) && t.kinds.contains(&qp.kind());
+        let row = qp::TRANSITIONS.iter().find(here).unwrap();
+        attr.mask &= row.required | QpAttrMask::STATE;
+        qp.modify(&attr).unwrap();
+    }
+}
+
+/// An XRC SRQ goes while a target is in the middle of a message to it. What comes of that message is not the next SRQ's,
+/// though that one stands at the same place: its receives are with the device, and each completes once.
+#[test]
+fn an_xrc_srq_that_goes_leaves_the_next_one_alone() {
+    for peer_stops in [true, false] {
+        let pair = Pair::new(Link::InfiniBand, SEED);
+        let (ca, mut cb) = (pair.a.cq(63), pair.b.cq(63));
+        let (source, buffer) = (pair.a.mr(LONG), pair.b.mr(LONG));
+        let xrcd = pair.b.device.open_xrcd().unwrap();
+        let (s, r) = ([source.sge(0..LONG).unwrap()], [buffer.sge(0..LONG).unwrap()]);
+        let full = |cq: &Cq5, ids: u64| {
+            let attr = SrqAttr { max_wr: 3, max_sge: 1, limit: 0 };
+            let init = XrcSrqInit { attr, context: 0, xrcd: &xrcd, cq };
+            let mut srq = pair.b.device.create_xrc_srq(&pair.b.pd, &init).unwrap();
+            srq.post((0..3).map(|id| RecvWr::new(ids + id, &r))).unwrap();
+            srq
+        };
+        let connected = || {
+            let mut peer = pair.a.qp(QpType::XrcIni, &ca, &ca, None, CAP);
+            let mut target = pair.b.device.create_xrc_target(&xrcd, 0).unwrap();
+            let qpns = [peer.qpn(), target.qpn()];
+            xrc_to_rts(&mut peer, pair.b.address(), qpns[1]);
+            xrc_to_rts(&mut target, pair.a.address(), qpns[0]);
+            (peer, target)
+        };
+        let send = |peer: &mut Qp5, srq: &Srq5, n: usize| {
+            let to = Some(Destination::Srq(srq.srqn()));
+            peer.post_send(vec![SendWr { to, ..SendWr::new(SendOp::Send, &s) }; n]).unwrap();
+        };
+        let old = full(&cb, 100);
+        let (mut peer, target) = connected();
+        source.write(0, &[7; 8]).unwrap();
+        send(&mut peer, &old, 1);
+        wait(&pair.b.device, "the first bytes", || (read(&buffer, 0, 8) == [7; 8]).then_some(()));
+        let peer = (!peer_stops).then_some(peer);
+        old.destroy().expect("nobody holds it");
+        let mut new = full(&cb, 200);
+        settle(&pair.b.device);
+        drop((peer, target));
+        // Nothing, or an entry of nobody.
+        let none = cb.poll(&mut [Completion::default(); 4]);
+        assert!(matches!(none, Ok(0) | Err(PollError::UnknownQp(_))), "{none:?}");
+        assert_silent(&pair.b.device, &mut cb);
+        assert_eq!(new.push(&RecvWr::new(9, &r)), Err(PostError::QueueFull), "its receives are with the device");
+        let (mut peer, target) = connected();
+        send(&mut peer, &new, 3);
+        let ids: Vec<_> = poll(&pair.b.device, &mut cb, 3).iter().map(|c| (c.wr_id, c.status)).collect();
+        assert_eq!(ids, [200, 201, 202].map(|id| (id, WcStatus::Success)));
+        drop((peer, target, new, ca, cb, xrcd, source, buffer));
+        pair.close();
+    }
+}
