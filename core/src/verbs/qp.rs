@@ -69,8 +69,9 @@ pub trait QueuePair: Handle {
 
     /// Writes a request to the send ring that binds a window, or with [`Bind::NOTHING`] closes it (ibv_bind_mw,
     /// IBV_WR_BIND_MW); tells the key that peers use once it is done. Requests behind it wait for it. It completes as
-    /// [`WcOpcode::BindWindow`], with [`WcStatus::MemoryWindowBind`] if the window is bound and of type 2, or if window,
-    /// region and QP are not of one protection domain. It takes the places of several requests.
+    /// [`WcOpcode::BindWindow`], with [`WcStatus::MemoryWindowBind`] if the window is bound and of type 2, or if window and
+    /// QP are not of one protection domain. A region of another domain opens nothing: some devices say so at the bind,
+    /// others when a peer comes. It takes the places of several requests.
     ///
     /// [`WcOpcode::BindWindow`]: crate::WcOpcode::BindWindow
     /// [`WcStatus::MemoryWindowBind`]: crate::WcStatus::MemoryWindowBind

@@ -59,7 +59,7 @@ pub(super) fn cases<D: Device>() -> Vec<Case<D>> {
         may(
             "window_of_another_domain",
             "IBA 10.6.7.2.1",
-            "a window that is not of the QP's protection domain is a bind error, one of another device is refused",
+            "a window that is not of the QP's protection domain is a bind error, a region that is not opens nothing, what is another device's is refused",
             other_domain,
         ),
         may(
@@ -317,7 +317,20 @@ fn other_domain<D: Device>(lab: &mut Lab<D>) -> Outcome {
     ends[1].qp.ring_send();
     let done = lab.one(&mut ends[1].send_cq)?;
     ensure_eq!((done.wr_id, done.status), (4, WcStatus::MemoryWindowBind), "of another domain");
+    again(lab, &mut ends)?;
+    let memory = lab.memory(64)?;
+    let region = lab.devices[1].register(&pd, memory, Access::LOCAL_WRITE | Access::MW_BIND)?;
+    let mut own = window(lab, WindowKind::One)?;
+    let key = ends[1].qp.push_bind(&mut own, &region.bind(0..8, WRITE)?, 5, SIGNALED)?;
+    ends[1].qp.ring_send();
+    match lab.one(&mut ends[1].send_cq)?.status {
+        WcStatus::MemoryWindowBind => again(lab, &mut ends)?,
+        status => ensure_eq!(status, WcStatus::Success, "a region of another domain"),
+    }
+    refused(lab, &mut ends, write(region.iova(), key), "through to another domain")?;
+    own.destroy()?;
     other.destroy()?;
+    region.deregister()?;
     Ok(pd.destroy()?)
 }
 
