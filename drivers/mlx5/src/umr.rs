@@ -10,9 +10,12 @@ use crate::{
 use bareverbs::{Access, Bind, FastInit, Object, PostError, Rkey, SendFlags, WcOpcode, WindowKind, wq::SendQueue};
 use bareverbs_hal::PciFunction;
 use bareverbs_mlx5_prm::{
-    context::mkc,
+    context::{
+        cmd_hca_cap::{self, umr_fence},
+        mkc,
+    },
     field::Field,
-    wqe::{BB, DS, MAX_DS, UmrCtrlSeg, mkey_mask, opcode, umr},
+    wqe::{BB, DS, MAX_DS, UmrCtrlSeg, ctrl, mkey_mask, opcode, umr},
 };
 use zerocopy::IntoBytes;
 
@@ -42,6 +45,8 @@ struct Umr {
     control: UmrCtrlSeg,
     context: [u8; mkc::SIZE],
     what: WcOpcode,
+    /// The fence that it needs itself.
+    fence: u8,
 }
 
 impl Umr {
@@ -58,7 +63,7 @@ impl Umr {
             translation_offset_47_16: 0.into(),
             reserved1: [0; 28],
         };
-        Self { key, control, context, what }
+        Self { key, control, context, what, fence: 0 }
     }
 
     /// Makes the key valid for a range.
@@ -102,14 +107,14 @@ impl SendRing {
         Ok(unsafe { Cursor::new(self.block(self.poster.place()).add(DS), self.start, self.end) })
     }
 
-    /// Ends it: its control segment, of opcode and `general_id`, makes it one. `note` is for its completion.
-    fn end_long(&mut self, (opcode, general_id): (u8, u32), segments: u32, flags: SendFlags, wr_id: u64, note: u32) {
-        let flags = self.fenced(flags);
+    /// Ends it: its control segment makes it one.
+    fn end_long(&mut self, request: &Umr, segments: u32, (wr_id, flags): (u64, SendFlags)) {
+        let flags = with_fence(self.fenced(flags), request.fence);
         let at = self.block(self.poster.place());
-        let head = u64::from(opcode) << 32 | self.qpn | u64::from(segments);
+        let head = u64::from(opcode::UMR) << 32 | self.qpn | u64::from(segments);
         // SAFETY: the first segment of a free block.
-        self.doorbell = unsafe { wqe::control(at, self.poster.block(), head, flags, general_id) };
-        self.poster.push_noted(wr_id, wqe::blocks(segments), self.places(segments), note);
+        self.doorbell = unsafe { wqe::control(at, self.poster.block(), head, flags, request.key) };
+        self.poster.push_noted(wr_id, wqe::blocks(segments), self.places(segments), request.what as u32);
         self.waiting += 1;
         (self.fence_next, self.short) = (true, Short::default());
     }
@@ -121,7 +126,7 @@ impl SendRing {
         mut request: Umr,
         ranges: impl Iterator<Item = (u32, u32, u64)>,
         count: u32,
-        (wr_id, flags): (u64, SendFlags),
+        wr: (u64, SendFlags),
     ) -> Result<(), PostError> {
         if self.ops & ops::KEYS == 0 {
             return Err(PostError::UnsupportedOp);
@@ -143,7 +148,7 @@ impl SendRing {
                 cursor.put(0, 0);
             }
         }
-        self.end_long((opcode::UMR, request.key), segments, flags, wr_id, request.what as u32);
+        self.end_long(&request, segments, wr);
         Ok(())
     }
 
@@ -213,6 +218,7 @@ impl SendRing {
         }
         let mask = mkey_mask::EN_RINVAL | mkey_mask::LR;
         let mut request = Umr::new(WcOpcode::RegisterRegion, region.key(), umr::CHECK_NOT_FREE, mask);
+        request.fence = fence_of(cmd_hca_cap::UMR_FENCE.get(&region.device.hca().caps.general));
         mkc::EN_RINVAL.set(&mut request.context, 1);
         mkc::LR.set(&mut request.context, 1);
         request.open(init.iova, len, init.access);
@@ -221,6 +227,21 @@ impl SendRing {
         region.registered(init.iova, len);
         Ok(Rkey(region.key()))
     }
+}
+
+/// The fence that a device wants of registrations themselves (mlx5_ib: `mlx5_get_umr_fence`).
+fn fence_of(told: u32) -> u8 {
+    match told {
+        umr_fence::NONE => 0,
+        umr_fence::SMALL => ctrl::FENCE_INITIATOR_SMALL,
+        _ => ctrl::FENCE_STRONG_ORDERING,
+    }
+}
+
+/// The flags of a request, as they lie in its control segment, with a fence of its own beside what was asked for.
+fn with_fence(flags: u32, fence: u8) -> u32 {
+    let [all, own] = [ctrl::FENCE_MASK, fence].map(|fence| u32::from(fence).to_be());
+    if flags & all == 0 || fence == ctrl::FENCE_STRONG_ORDERING { flags & !all | own } else { flags }
 }
 
 /// Refuses a key of another device.
@@ -242,5 +263,27 @@ unsafe fn put(cursor: &mut Cursor, bytes: &[u8]) {
     for [first, second] in pairs {
         // SAFETY: the caller's promise.
         unsafe { cursor.put(u64::from_be_bytes(*first), u64::from_be_bytes(*second)) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_registration_has_the_fence_that_the_device_wants() {
+        assert_eq!([0, 1, 2, 3].map(fence_of), [3 << 5, 1 << 5, 0, 3 << 5]);
+        let (small, strong, asked) = (1 << 5, 3 << 5, 4 << 5);
+        for (flags, fence, wanted) in [
+            (8, 0, 8),
+            (8, small, 8 | small),
+            (8, strong, 8 | strong),
+            (8 | small, small, 8 | small),
+            (8 | asked, 0, 8 | asked),
+            (8 | asked, small, 8 | asked),
+            (8 | asked, strong, 8 | strong),
+        ] {
+            assert_eq!(with_fence(u32::to_be(flags), fence as u8), u32::to_be(wanted), "{flags:#x} with {fence:#x}");
+        }
     }
 }

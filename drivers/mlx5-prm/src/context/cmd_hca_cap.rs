@@ -154,7 +154,7 @@ pub const NULL_MKEY: Field = Field::new(0x20, 6, 6);
 pub const DUMP_FILL_MKEY: Field = Field::new(0x1c, 7, 7);
 /// A key can be created with a chosen index.
 pub const MKEY_BY_NAME: Field = Field::new(0x4c, 25, 25);
-/// [`umr_fence`] that a UMR needs.
+/// [`umr_fence`] that a UMR needs itself, where it registers (mlx5_ib: `mlx5_get_umr_fence`).
 pub const UMR_FENCE: Field = Field::new(0x40, 21, 20);
 /// A UMR may point to its list through the reserved lkey.
 pub const UMR_PTR_RLKY: Field = Field::new(0x44, 15, 15);
@@ -479,7 +479,7 @@ pub mod port_type {
     pub const ETHERNET: u32 = 1;
 }
 
-/// Values of [`UMR_FENCE`]: the fence of the work request behind a UMR.
+/// Values of [`UMR_FENCE`].
 pub mod umr_fence {
     /// Strong ordering.
     pub const STRONG_ORDERED: u32 = 0;
