@@ -255,17 +255,6 @@ fn a_device_that_failed_needs_no_room() {
     drop(pair);
 }
 
-/// From RESET to RTS with what a type of XRC QP takes.
-fn xrc_to_rts(qp: &mut Qp5, av: AhAttr, dest: Qpn) {
-    qp.modify(&init_attr(QpType::Rc)).unwrap();
-    for (from, mut attr) in [(QpState::Init, rtr_attr(QpType::Rc, av, dest)), (QpState::Rtr, rts_attr(QpType::Rc))] {
-        let here = |t: &&qp::Transition| (t.from, t.to) == (from, attr.state) && t.kinds.contains(&qp.kind());
-        let row = qp::TRANSITIONS.iter().find(here).unwrap();
-        attr.mask &= row.required | QpAttrMask::STATE;
-        qp.modify(&attr).unwrap();
-    }
-}
-
 /// An XRC SRQ goes while a target is in the middle of a message to it. What comes of that message is not the next SRQ's,
 /// though that one stands at the same place: its receives are with the device, and each completes once.
 #[test]

@@ -168,6 +168,17 @@ pub fn to_rts(qp: &mut Qp5, av: AhAttr, dest: Qpn) {
     qp.modify(&rts_attr(kind)).expect("RTS");
 }
 
+/// From RESET to RTS with what a type of XRC QP takes.
+pub fn xrc_to_rts(qp: &mut Qp5, av: AhAttr, dest: Qpn) {
+    qp.modify(&init_attr(QpType::Rc)).unwrap();
+    for (from, mut attr) in [(QpState::Init, rtr_attr(QpType::Rc, av, dest)), (QpState::Rtr, rts_attr(QpType::Rc))] {
+        let here = |t: &&qp::Transition| (t.from, t.to) == (from, attr.state) && t.kinds.contains(&qp.kind());
+        let row = qp::TRANSITIONS.iter().find(here).unwrap();
+        attr.mask &= row.required | QpAttrMask::STATE;
+        qp.modify(&attr).unwrap();
+    }
+}
+
 /// Two RC QPs of both ends, connected.
 pub fn connected(pair: &Pair, ca: &Cq5, cb: &Cq5, srq: Option<&Srq5>, cap: QpCap) -> (Qp5, Qp5) {
     let mut qa = pair.a.qp(QpType::Rc, ca, ca, None, cap);

@@ -136,7 +136,7 @@ pub fn send(hca: &mut Hca, bus: &mut dyn Bus, flow: &mut Flow) -> bool {
         }
         Answer::Read { psn, memory, at, msn, again } => {
             let packets = flow.packets(memory.len);
-            if send_read(hca, bus, flow, psn, memory, (at, packets), msn) && at + 1 < packets {
+            if send_read(hca, bus, flow, psn, memory, (at, packets), (msn, again)) && at + 1 < packets {
                 flow.responder.answers.push_front(Answer::Read { psn, memory, at: at + 1, msn, again });
             }
         }
@@ -174,7 +174,7 @@ fn send_read(
     psn: Psn,
     Remote { user, va, rkey, len }: Remote,
     (at, packets): (u32, u32),
-    msn: Psn,
+    (msn, again): (Psn, bool),
 ) -> bool {
     let Some(path) = flow.path else { return false };
     let (first, last) = (at == 0, at + 1 == packets);
@@ -200,6 +200,8 @@ fn send_read(
             true
         }
         Ok(None) => false,
+        // A duplicate is dropped, as one that comes when the key is gone: its sender may long have the answer.
+        Err(_) if again => false,
         Err(_) => {
             // The key was good when the request came and is gone now.
             hca.transport.counters.count(Counter::RespRemoteAccessErrors);
