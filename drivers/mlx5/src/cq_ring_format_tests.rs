@@ -112,7 +112,7 @@ fn a_view_tells_what_a_poll_tells() {
         for (opcode, send_opcode, lap) in (0..16)
             .flat_map(|opcode| [0x0a, 0x10, umr].into_iter().flat_map(move |op| [0, 1].map(|lap| (opcode, op, lap))))
         {
-            let mut rig = || {
+            let rig = || {
                 let mut rig = Rig::new(kind, false, 3, 6, true);
                 rig.send.push_noted(1, 1, 1, WcOpcode::BindWindow as u32);
                 rig.send.publish(&rig.target.send);
