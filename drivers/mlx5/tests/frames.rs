@@ -115,3 +115,31 @@ fn a_cq_that_fails_takes_both_queues_along() {
         }
     }
 }
+
+/// A frame that is longer than the oldest receive is dropped by a ConnectX: the receive stays, and the QP goes on.
+#[test]
+fn a_frame_longer_than_the_receive() {
+    let pair = Pair::new(Link::Roce, SEED);
+    let (ca, mut cb) = (pair.a.cq(15), pair.b.cq(15));
+    let mut a = pair.a.qp(QpType::RawPacket, &ca, &ca, None, QpCap { max_inline: 100, ..CAP });
+    let mut b = pair.b.qp(QpType::RawPacket, &cb, &cb, None, CAP);
+    to_rts(&mut a);
+    to_rts(&mut b);
+    let (to, mr) = (pair.b.device.query_port(PORT).unwrap().mac, pair.b.mr(256));
+    b.attach_flow(&FlowSpec::to(to)).unwrap();
+    let mut frame = [7; 100];
+    frame[..6].copy_from_slice(&to.0);
+    frame[12..14].copy_from_slice(&0x88b5_u16.to_be_bytes());
+    for (id, len) in [(1, 80), (2, 200)] {
+        b.post_recv([RecvWr::new(id, &[mr.sge(0..len).unwrap()])]).unwrap();
+    }
+    for len in [100, 81, 80, 100] {
+        a.post_send([SendWr::inline(SendOp::Send, &frame[..len])]).unwrap();
+        settle(&pair.b.device);
+    }
+    let done: Vec<_> = poll(&pair.b.device, &mut cb, 2).iter().map(|c| (c.wr_id, c.status, c.byte_len)).collect();
+    assert_eq!(done, [(1, WcStatus::Success, 80), (2, WcStatus::Success, 100)]);
+    assert_eq!(b.query().unwrap().state, QpState::Rts);
+    drop((a, b, mr, ca, cb));
+    pair.close();
+}

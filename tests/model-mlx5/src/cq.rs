@@ -385,8 +385,8 @@ fn older(record: &[u8; 4], arm: &Arm) -> bool {
 }
 
 impl Hca {
-    /// Writes a completion. The low bit of the last byte is set as the CQ's lap demands.
-    pub fn push_cqe(&mut self, bus: &mut dyn Bus, cqn: u32, cqe: &[u8; 64], solicited: bool) -> Result<(), CqError> {
+    /// Writes a completion. The low bit of the last byte is set as the CQ's lap demands. A failure counts as solicited.
+    pub fn push_cqe(&mut self, bus: &mut dyn Bus, cqn: u32, entry: &[u8; 64], solicited: bool) -> Result<(), CqError> {
         let now = bus.now();
         let cq = self.cqs.get_mut(&cqn).ok_or(CqError)?;
         if cq.error.is_some() {
@@ -402,13 +402,15 @@ impl Hca {
             self.event(bus, Event::CqError(cqn, 1));
             return Err(CqError);
         }
-        if let Err(fault) = cq.write(bus, cqe) {
+        if let Err(fault) = cq.write(bus, entry) {
             cq.error = Some(cqc::status::WRITE_FAILURE);
             self.dma_fault(bus, fault, format_args!("CQ {cqn:#x}: writing an entry"));
             self.event(bus, Event::CqError(cqn, 2));
             return Err(CqError);
         }
-        if solicited {
+        let failed =
+            matches!(entry[cqe::OP_OWN] >> cqe::op_own::OPCODE_SHIFT, cqe::opcode::REQ_ERR | cqe::opcode::RESP_ERR);
+        if solicited || failed {
             cq.solicited = Some(cq.producer);
         }
         cq.since.get_or_insert(now);

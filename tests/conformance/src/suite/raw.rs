@@ -8,9 +8,9 @@ use super::{
 use crate::connect::PORT;
 use alloc::{vec, vec::Vec};
 use bareverbs::{
-    CompletionQueue, CompletionView, Destination, Destroy, Device, Error, FlowSpec, Headed, Mac, MemoryRegion, Payload,
-    PostError, QpAttr, QpAttrMask, QpCap, QpState, QpType, QueuePair, RecvWr, SendFlags, SendOp, SendWr, WcFlags,
-    WcOpcode, WcStatus,
+    CompletionQueue, CompletionView, Destination, Destroy, Device, Error, FlowSpec, Headed, Mac, MemoryRegion, Notify,
+    Payload, PostError, QpAttr, QpAttrMask, QpCap, QpState, QpType, QueuePair, RecvWr, SendFlags, SendOp, SendWr,
+    WcFlags, WcOpcode, WcStatus,
 };
 
 pub(super) fn cases<D: Device>() -> Vec<Case<D>> {
@@ -367,10 +367,15 @@ fn flush<D: Device>(lab: &mut Lab<D>) -> Outcome {
         for id in 0..5 {
             recv(&mut a, id)?;
         }
+        // What is flushed counts as solicited.
+        a.recv_cq.request_notify(Notify::Solicited)?;
+        a.send_cq.request_notify(Notify::Solicited)?;
         a.qp.modify(&QpAttr::to(QpState::Err))?;
+        lab.cq_event(0, &a.recv_cq)?;
         for id in 10..14 {
             a.send(id, SendOp::Send, OUT..OUT + text.len(), SendFlags::empty())?;
         }
+        lab.cq_event(0, &a.send_cq)?;
         recv(&mut a, 5)?;
         let (received, sent) = (lab.poll(&mut a.recv_cq, 6)?, lab.poll(&mut a.send_cq, 4)?);
         ensure_eq!((ids(&received), ids(&sent)), (vec![0, 1, 2, 3, 4, 5], vec![10, 11, 12, 13]), "round {round}");

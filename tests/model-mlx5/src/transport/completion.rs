@@ -126,7 +126,7 @@ pub fn failed(
         op_own: cqe_opcode << op_own::OPCODE_SHIFT,
         ..ErrCqe::new_zeroed()
     };
-    push(hca, bus, flow, cqn, cqe.as_bytes(), true);
+    push(hca, bus, flow, cqn, cqe.as_bytes(), false);
 }
 
 /// An entry with the time in it, in ticks of the internal timer.
