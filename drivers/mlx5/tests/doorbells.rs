@@ -71,6 +71,37 @@ fn one_request_alone_goes_by_blueflame() {
     assert_eq!(all[2], [(0x800, vec![0, 0, 3, 8, 0, 0, 0, 3])], "a list is rung for by 8 bytes");
 }
 
+/// A buffer of BlueFlame holds four blocks: a request of so many is copied whole, a longer one is rung for.
+#[test]
+fn a_request_longer_than_a_buffer_is_rung_for() {
+    let pair = Pair::in_world(World::builder().seed(SEED).write_combining(true).build(), Link::InfiniBand);
+    let (mut ca, cb) = (pair.a.cq(63), pair.b.cq(63));
+    let (ma, mb) = (pair.a.mr(4096), pair.b.mr(4096));
+    let cap = QpCap { max_send_sge: 19, ..CAP };
+    let mut qa = pair.a.qp(QpType::Rc, &ca, &ca, None, cap);
+    let mut qb = pair.b.qp(QpType::Rc, &cb, &cb, None, CAP);
+    pair.connect(&mut qa, &mut qb);
+    let op = SendOp::Write { addr: mb.iova(), rkey: mb.rkey() };
+    pair.a.function.trace(true);
+    let mut turn = 0;
+    // Two segments before the elements, four a block.
+    for (elements, blocks) in [(2, 1), (3, 2), (14, 4), (15, 5), (14, 4), (19, 6), (1, 1)] {
+        let list: Vec<_> = (0..elements).map(|n| ma.sge(8 * n..8 * n + 8).unwrap()).collect();
+        let _ = doorbells(&pair.a);
+        qa.post_send([SendWr::new(op, &list).signaled()]).unwrap();
+        let told = doorbells(&pair.a);
+        assert_eq!(poll(&pair.a.device, &mut ca, 1)[0].status, WcStatus::Success);
+        let places: Vec<_> = told.iter().map(|(offset, bytes)| (*offset, bytes.len())).collect();
+        let copied: Vec<_> = (0..blocks).map(|block| (BLUEFLAME[turn] + 64 * block, 64)).collect();
+        let expected = if blocks > 4 { vec![(BLUEFLAME[0], 8)] } else { copied };
+        assert_eq!(places, expected, "{elements} elements");
+        turn ^= usize::from(blocks <= 4);
+    }
+    pair.a.function.trace(false);
+    drop((qa, qb, ca, cb, ma, mb));
+    pair.close();
+}
+
 #[test]
 fn receives_touch_no_register() {
     let pair = Pair::new(Link::InfiniBand, SEED);
