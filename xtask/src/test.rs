@@ -163,7 +163,8 @@ pub fn main(args: &Args) -> Result<ExitCode> {
     };
     let groups: Vec<&Group> = GROUPS.iter().filter(|g| wanted(g.0) && !(args.host && g.1 == Qemu)).collect();
     if groups.is_empty() {
-        bail!("no group is called so; `cargo xtask test --list` names them");
+        let name = args.filter.as_deref().unwrap_or_default();
+        bail!("no group's name contains '{name}'; `cargo xtask test --list` names them");
     }
     if args.list {
         for (name, needs, _) in groups {

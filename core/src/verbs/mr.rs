@@ -8,6 +8,9 @@ use core::{ops::Range, ptr::NonNull};
 /// # Safety
 /// The range is valid for reads and writes, at the same place, while the value lives, even when it is moved, and for ever
 /// if the value is forgotten; nobody holds a reference into it while it is registered.
+#[diagnostic::on_unimplemented(
+    note = "memory is a `&'static mut [u8]`, as `Box::leak` gives, `RawMemory`, or a type for which you implement `Memory`"
+)]
 pub unsafe trait Memory: 'static {
     /// First byte and length.
     fn range(&self) -> NonNull<[u8]>;

@@ -86,7 +86,10 @@ fn faults(o: &Options<'_>) -> Result<Faults, Failed> {
     let none = Faults::NONE;
     let unreliable = matches!(o.program, Program::UcPingpong | Program::UdPingpong);
     if let (Some(fault @ ("loss" | "duplicate" | "reorder")), true) = (o.fault, unreliable) {
-        return Err(format!("--fault {fault}: UC and UD do not send again, the ping-pong would wait for ever").into());
+        return Err(format!(
+            "--fault {fault}: UC and UD neither send again nor put in order, the ping-pong would wait for ever"
+        )
+        .into());
     }
     Ok(match o.fault {
         None => none,
