@@ -111,7 +111,7 @@ const FILES: &[(&str, &[&Tests])] = &[
     ("drivers/mlx5/src/qp_shape.rs", &[&SIZES, &SUITE, &DRIVER, &ORDERS]),
     ("drivers/mlx5/src/cq_view.rs", &[&SUITE, &DRIVER, &ORDERS]),
     ("drivers/mlx5/src/cqe.rs", &[&ENTRIES, &SUITE, &DRIVER, &ORDERS]),
-    ("drivers/mlx5/src/target.rs", &[&SUITE, &DRIVER, &ORDERS]),
+    ("drivers/mlx5/src/target.rs", &[&ENTRIES, &SUITE, &DRIVER, &ORDERS]),
     ("drivers/mlx5/src/sq.rs", &[&SUITE, &DRIVER, &ORDERS]),
     ("drivers/mlx5/src/rq.rs", &[&SUITE, &DRIVER, &ORDERS]),
 ];

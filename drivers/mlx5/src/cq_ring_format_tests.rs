@@ -141,6 +141,35 @@ fn a_view_tells_what_a_poll_tells() {
     assert!(told > 60, "{told}");
 }
 
+/// What a QP that had the user index before has left, or a device that errs, retires nothing of the QP that has it now.
+#[test]
+fn an_entry_of_another_qp_at_the_same_user_index_is_refused() {
+    for (kind, shared) in [QpType::Rc, QpType::Uc, QpType::Ud, QpType::RawPacket]
+        .into_iter()
+        .flat_map(|kind| [(kind, false), (kind, true)])
+    {
+        for (opcode, number) in
+            [0x0, 0x1, 0x2, 0x3, 0x4, 0xd, 0xe].into_iter().flat_map(|op| [(op, QPN ^ 1), (op, QPN ^ 0x100)])
+        {
+            let is_send = matches!(opcode, 0x0 | 0xd);
+            // Where it has a flow tag.
+            if kind == QpType::RawPacket && !is_send {
+                continue;
+            }
+            for most in [1, 4] {
+                let mut rig = with_entry(kind, shared, 0xf << 4);
+                rig.produced = 0;
+                rig.write(
+                    Cqe::new(opcode, 0).dword(56, if is_send { 0x0a << 24 | number } else { number }).byte(55, 0x13),
+                );
+                let what = format!("{kind:?}, shared {shared}, opcode {opcode:#x}, number {number:#x}, poll of {most}");
+                assert_eq!(rig.poll(most), Err(PollError::UnknownQp(Qpn::new(number))), "{what}");
+                assert_eq!(left(&rig), (1, 1), "{what}");
+            }
+        }
+    }
+}
+
 #[test]
 fn an_entry_of_another_format_gives_no_slot_back_when_it_is_swept() {
     for (format, free) in [(0, 7), (1, 6), (2, 6), (3, 6)] {
