@@ -35,11 +35,11 @@ fn seen(polled: Result<Vec<Completion>, PollError>) -> Read {
     match polled {
         Err(PollError::BadEntry) => Read::Refused,
         Ok(all) if all.is_empty() => Read::Nothing,
-        Ok(all) => match (all[0].wr_id, all[0].status) {
-            (1, WcStatus::Success) => Read::Sent,
-            (2, WcStatus::Success) => Read::Received,
-            (1, WcStatus::RemoteAccess) => Read::SendFailed,
-            (2, WcStatus::RemoteAccess) => Read::ReceiveFailed,
+        Ok(all) => match (all[0].wr_id, all[0].status, all[0].opcode) {
+            (1, WcStatus::Success, WcOpcode::Send) => Read::Sent,
+            (2, WcStatus::Success, WcOpcode::Recv | WcOpcode::RecvWriteImm) => Read::Received,
+            (1, WcStatus::RemoteAccess, WcOpcode::Send) => Read::SendFailed,
+            (2, WcStatus::RemoteAccess, WcOpcode::Recv) => Read::ReceiveFailed,
             _ => panic!("{all:?}"),
         },
         other => panic!("{other:?}"),
