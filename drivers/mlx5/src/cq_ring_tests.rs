@@ -365,17 +365,19 @@ fn why_a_request_failed() {
         (0x22, WcStatus::RemoteAborted),
         (0x99, WcStatus::General),
     ];
+    use WcOpcode::{CompareSwap, FetchAdd, Read, Send, Write};
+    let requests = [(0x0a, Send), (0x08, Write), (0x10, Read), (0x11, CompareSwap), (0x12, FetchAdd)];
     let mut rig = Rig::rc();
     for (n, (syndrome, status)) in rows.into_iter().enumerate() {
-        let id = n as u64;
+        let (id, (sent, opcode)) = (n as u64, requests[n % requests.len()]);
         rig.post_sends([id]);
-        rig.write(Cqe::new(0xd, n as u16).sent(0x08).byte(54, 0x88).byte(55, syndrome));
+        rig.write(Cqe::new(0xd, n as u16).sent(sent).byte(54, 0x88).byte(55, syndrome));
         rig.post_recvs([id + 50]);
         rig.write(Cqe::new(0xe, n as u16).byte(54, 0x77).byte(55, syndrome));
-        let all = rig.poll(2).unwrap();
+        let all: [Completion; 2] = rig.poll(2).unwrap().try_into().unwrap();
         assert_eq!((all[0].wr_id, all[0].status, all[0].vendor_err), (id, status, 0x88));
         assert_eq!((all[1].wr_id, all[1].status, all[1].vendor_err), (id + 50, status, 0x77));
-        assert_eq!((all[0].qpn.get(), all[1].qpn.get()), (QPN, QPN));
+        assert_eq!(all.map(|c| (c.qpn.get(), c.opcode)), [(QPN, opcode), (QPN, WcOpcode::Recv)]);
     }
 }
 
