@@ -170,6 +170,20 @@ fn an_entry_of_another_qp_at_the_same_user_index_is_refused() {
     }
 }
 
+/// A success of an operation that this driver never posts cannot be.
+#[test]
+fn a_success_of_what_is_never_posted_is_refused() {
+    let posted = [0x01, 0x08, 0x09, 0x0a, 0x0b, 0x10, 0x11, 0x12];
+    for opcode in (0..=0xff).filter(|opcode| !posted.contains(opcode)) {
+        for most in [1, 4] {
+            let mut rig = with_entry(QpType::Rc, false, 0xf << 4);
+            rig.produced = 0;
+            rig.write(Cqe::new(0x0, 0).sent(opcode));
+            assert_eq!(rig.poll(most), Err(PollError::BadEntry), "send opcode {opcode:#x}, poll of {most}");
+        }
+    }
+}
+
 #[test]
 fn an_entry_of_another_format_gives_no_slot_back_when_it_is_swept() {
     for (format, free) in [(0, 7), (1, 6), (2, 6), (3, 6)] {
