@@ -66,23 +66,13 @@ fn polls_that_always_find_something_serve_the_device() {
         let write = SendOp::Write { addr: to.iova(), rkey: to.rkey() };
         let list = [from.sge(0..8).unwrap()];
         for way in [Way::One, Way::Some, Way::View] {
-            let idle = pair.a.qp(QpType::Rc, &ca, &ca, None, CAP);
-            while pair.a.device.service().unwrap().is_some() {}
-            pair.a.model.raise(Raised::QpFatal(idle.qpn().get()));
-            settle(&pair.a.device);
-            let mut taken = 0;
-            while idle.state() != QpState::Err {
-                assert!(taken <= 2 * 8192, "{way:?}: {taken} completions, and nobody has looked");
+            let (idle, taken) = until_served(&pair, &mut ca, |ca| {
                 for (qp, _) in &mut qps {
                     qp.post_send([SendWr::new(write, &list).signaled(); 16]).unwrap();
                 }
                 settle(&pair.a.device);
-                let mut left = 15 * 16;
-                while left > 0 {
-                    left -= take(&mut ca, way);
-                }
-                taken += 15 * 16;
-            }
+                take_all(ca, 15 * 16, |_| way)
+            });
             assert!(taken > 1024, "{way:?}: after {taken} already");
             assert_eq!(pair.a.device.service(), Ok(Some(Event::QpFatal(idle.qpn()))));
         }
@@ -90,6 +80,30 @@ fn polls_that_always_find_something_serve_the_device() {
         drop((qps, from, to, ca, cb));
         pair.close();
     }
+}
+
+/// Lets a QP fail that completes nothing, and takes batches of completions, so many each, until the driver knows of it;
+/// tells how many those were.
+fn until_served(pair: &Pair, cq: &mut Cq5, mut batch: impl FnMut(&mut Cq5) -> usize) -> (Qp5, usize) {
+    let idle = pair.a.qp(QpType::Rc, cq, cq, None, CAP);
+    while pair.a.device.service().unwrap().is_some() {}
+    pair.a.model.raise(Raised::QpFatal(idle.qpn().get()));
+    settle(&pair.a.device);
+    let mut taken = 0;
+    while idle.state() != QpState::Err {
+        assert!(taken <= 2 * 8192, "{taken} completions, and nobody has looked");
+        taken += batch(cq);
+    }
+    (idle, taken)
+}
+
+/// Takes so many completions that are there, in a way that may depend on how many are left.
+fn take_all(cq: &mut Cq5, n: usize, way: impl Fn(usize) -> Way) -> usize {
+    let mut left = n;
+    while left > 0 {
+        left -= take(cq, way(left));
+    }
+    n
 }
 
 /// Polls once, and finds something.
@@ -119,25 +133,15 @@ fn polls_of_datagrams_serve_the_device_now_and_then() {
     let to = UdDestination { ah, qpn: receiver.qpn(), qkey: Qkey(0x1111) };
     let place = pair.a.mr(64);
     let sges = [place.sge(0..64).unwrap()];
-    let idle = pair.a.qp(QpType::Rc, &ca, &ca, None, CAP);
-    while pair.a.device.service().unwrap().is_some() {}
-    pair.a.model.raise(Raised::QpFatal(idle.qpn().get()));
-    settle(&pair.a.device);
-    let mut taken = 0;
-    while idle.state() != QpState::Err {
-        assert!(taken <= 2 * 8192, "{taken} completions, and nobody has looked");
+    let (idle, taken) = until_served(&pair, &mut ca, |ca| {
         receiver.post_recv([RecvWr::new(1, &sges); BATCH]).unwrap();
         let mut wr = SendWr::new(SendOp::Send, &[]).signaled();
         wr.to = Some(Destination::Ud(&to));
         sender.post_send([wr; BATCH]).unwrap();
         poll(&pair.b.device, &mut cb, BATCH);
         settle(&pair.b.device);
-        let mut left = BATCH;
-        while left > 0 {
-            left -= take(&mut ca, if taken % (2 * BATCH) == 0 { Way::One } else { Way::Some });
-        }
-        taken += BATCH;
-    }
+        take_all(ca, BATCH, |left| if left > BATCH / 2 { Way::One } else { Way::Some })
+    });
     assert!(taken > 1024, "after {taken} already");
     drop((idle, receiver, sender, place, ca, cb));
     pair.close();
