@@ -94,14 +94,7 @@ fn messages_that_name_their_srq() {
             let init = XrcSrqInit { attr, context: 0, xrcd: &xrcd, cq: &cqs[n] };
             pair.b.device.create_xrc_srq(&pair.b.pd, &init).unwrap()
         });
-        let mut ends = [0, 1].map(|_| {
-            let mut peer = pair.a.qp(QpType::XrcIni, &ca, &ca, None, CAP);
-            let mut target = pair.b.device.create_xrc_target(&xrcd, 0).unwrap();
-            let qpns = [peer.qpn(), target.qpn()];
-            xrc_to_rts(&mut peer, pair.b.address(), qpns[1]);
-            xrc_to_rts(&mut target, pair.a.address(), qpns[0]);
-            (peer, target)
-        });
+        let mut ends = [0, 1].map(|_| xrc_connected(pair, &ca, &xrcd));
         let sges = [from.sge(0..LEN).unwrap()];
         for round in 0..12 {
             let bytes = pattern(round + 1, LEN);

@@ -272,20 +272,12 @@ fn an_xrc_srq_that_goes_leaves_the_next_one_alone() {
             srq.post((0..3).map(|id| RecvWr::new(ids + id, &r))).unwrap();
             srq
         };
-        let connected = || {
-            let mut peer = pair.a.qp(QpType::XrcIni, &ca, &ca, None, CAP);
-            let mut target = pair.b.device.create_xrc_target(&xrcd, 0).unwrap();
-            let qpns = [peer.qpn(), target.qpn()];
-            xrc_to_rts(&mut peer, pair.b.address(), qpns[1]);
-            xrc_to_rts(&mut target, pair.a.address(), qpns[0]);
-            (peer, target)
-        };
         let send = |peer: &mut Qp5, srq: &Srq5, n: usize| {
             let to = Some(Destination::Srq(srq.srqn()));
             peer.post_send(vec![SendWr { to, ..SendWr::new(SendOp::Send, &s) }; n]).unwrap();
         };
         let old = full(&cb, 100);
-        let (mut peer, target) = connected();
+        let (mut peer, target) = xrc_connected(&pair, &ca, &xrcd);
         source.write(0, &[7; 8]).unwrap();
         send(&mut peer, &old, 1);
         wait(&pair.b.device, "the first bytes", || (read(&buffer, 0, 8) == [7; 8]).then_some(()));
@@ -299,7 +291,7 @@ fn an_xrc_srq_that_goes_leaves_the_next_one_alone() {
         assert!(matches!(none, Ok(0) | Err(PollError::UnknownQp(_))), "{none:?}");
         assert_silent(&pair.b.device, &mut cb);
         assert_eq!(new.push(&RecvWr::new(9, &r)), Err(PostError::QueueFull), "its receives are with the device");
-        let (mut peer, target) = connected();
+        let (mut peer, target) = xrc_connected(&pair, &ca, &xrcd);
         send(&mut peer, &new, 3);
         let ids: Vec<_> = poll(&pair.b.device, &mut cb, 3).iter().map(|c| (c.wr_id, c.status)).collect();
         assert_eq!(ids, [200, 201, 202].map(|id| (id, WcStatus::Success)));

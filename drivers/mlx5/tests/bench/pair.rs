@@ -169,7 +169,7 @@ pub fn to_rts(qp: &mut Qp5, av: AhAttr, dest: Qpn) {
 }
 
 /// From RESET to RTS with what a type of XRC QP takes.
-pub fn xrc_to_rts(qp: &mut Qp5, av: AhAttr, dest: Qpn) {
+fn xrc_to_rts(qp: &mut Qp5, av: AhAttr, dest: Qpn) {
     qp.modify(&init_attr(QpType::Rc)).unwrap();
     for (from, mut attr) in [(QpState::Init, rtr_attr(QpType::Rc, av, dest)), (QpState::Rtr, rts_attr(QpType::Rc))] {
         let here = |t: &&qp::Transition| (t.from, t.to) == (from, attr.state) && t.kinds.contains(&qp.kind());
@@ -185,6 +185,16 @@ pub fn connected(pair: &Pair, ca: &Cq5, cb: &Cq5, srq: Option<&Srq5>, cap: QpCap
     let mut qb = pair.b.qp(QpType::Rc, cb, cb, srq, cap);
     pair.connect(&mut qa, &mut qb);
     (qa, qb)
+}
+
+/// An XRC initiator of end A and a target of end B, connected.
+pub fn xrc_connected(pair: &Pair, ca: &Cq5, xrcd: &<Device5 as Device>::Xrcd) -> (Qp5, Qp5) {
+    let mut peer = pair.a.qp(QpType::XrcIni, ca, ca, None, CAP);
+    let mut target = pair.b.device.create_xrc_target(xrcd, 0).expect("a target");
+    let numbers = [peer.qpn(), target.qpn()];
+    xrc_to_rts(&mut peer, pair.b.address(), numbers[1]);
+    xrc_to_rts(&mut target, pair.a.address(), numbers[0]);
+    (peer, target)
 }
 
 /// Lets everything happen that is under way.
